@@ -1,0 +1,144 @@
+"""The seam between the runtime and every language model.
+
+`Model.stream` yields deltas while the answer grows and ends with exactly one `Reply` or one `Failure`. It never
+raises for what the world does; it raises only for mistakes of ours. Closing the iterator cancels the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from windlass.events.blocks import JsonObject, ReplyBlock, Value
+from windlass.events.failures import Failure, FinishReason
+from windlass.events.items import HistoryItem, ModelSettings, OutputSchema, ProposedCall, ServerToolSchema, ToolSchema
+from windlass.events.usage import Lane, Price, Quota, Usage
+
+
+class Request(msgspec.Struct, kw_only=True):
+    """One model request. `instructions` and `knowledge` come first and are stable; `items` is the history, which only
+    ever grows at its end between compactions; `task_state` is rendered after it and is never kept.
+
+    `session` and `lane` name the stream of requests whose earlier bytes are a prefix of the later ones, so that
+    a wire format may keep what it encoded. `attempt` differs for each request that is really sent."""
+
+    model: str
+    instructions: str = ""
+    knowledge: tuple[str, ...] = ()
+    items: list[HistoryItem] = []
+    task_state: str = ""
+    tools: tuple[ToolSchema, ...] = ()
+    server_tools: tuple[ServerToolSchema, ...] = ()
+    output: OutputSchema | None = None
+    settings: ModelSettings = ModelSettings()
+    session: str = ""
+    lane: Lane = "main"
+    attempt: str = ""
+    stream: bool = True
+
+
+class Reply(Value, frozen=True, kw_only=True):
+    """A complete answer. `blocks` hold a `CallSlot` for each entry of `calls`."""
+
+    blocks: tuple[ReplyBlock, ...]
+    calls: tuple[ProposedCall, ...] = ()
+    finish: FinishReason
+    usage: Usage
+    model: str
+    provider: str
+    request_id: str | None = None
+    response_id: str | None = None
+    quotas: tuple[Quota, ...] = ()
+    duration_ms: int = 0
+    first_output_ms: int | None = None
+    provider_data: JsonObject | None = None
+    warnings: tuple[str, ...] = ()
+    generated: dict[str, bytes] = {}
+    """Bytes of generated images by digest, for the caller to keep as blobs; never encoded with the reply."""
+
+
+class TextPart(Value, frozen=True, kw_only=True, tag="text"):
+    """More text of the answer."""
+
+    text: str
+
+
+class ReasoningPart(Value, frozen=True, kw_only=True, tag="reasoning"):
+    """More reasoning."""
+
+    text: str
+
+
+class RefusalPart(Value, frozen=True, kw_only=True, tag="refusal"):
+    """More of a refusal."""
+
+    text: str
+
+
+class CallPartDelta(Value, frozen=True, kw_only=True, tag="call"):
+    """More of a tool call: its name first, then pieces of its arguments. For display only, never executed."""
+
+    ordinal: int
+    tool: str | None = None
+    fragment: str = ""
+
+
+Delta = TextPart | ReasoningPart | RefusalPart | CallPartDelta
+
+
+class ModelInfo(Value, frozen=True, kw_only=True):
+    """What is known about a model: where its name leads, how much it holds, what it costs, what it can do."""
+
+    name: str
+    provider: str
+    model: str
+    window_tokens: int = 128_000
+    max_output_tokens: int | None = None
+    price: Price | None = None
+    tools: bool = True
+    images: bool = True
+    documents: bool = False
+    native_output: bool = True
+    thinking: bool = False
+    why: str = ""
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Anything that answers requests."""
+
+    @property
+    def info(self) -> ModelInfo: ...
+
+    def stream(self, request: Request) -> AsyncIterator[Delta | list[Delta] | Reply | Failure]:
+        """Deltas, alone or in a list per network chunk, then exactly one `Reply` or `Failure`, then nothing."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+def complete_args(raw: str) -> tuple[JsonObject | None, str | None]:
+    """Parses the arguments of a call: an object, or the reason why it is none. Never repairs anything."""
+    text = raw.strip() or "{}"
+    try:
+        value: Any = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        return None, f"arguments must be valid JSON: {error}"
+    if not isinstance(value, dict):
+        return None, f"arguments must be a JSON object, got {json_kind(value)}"
+    return value, None
+
+
+def json_kind(value: object) -> str:
+    """What JSON calls this value."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int | float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list | tuple) else "object"
