@@ -1,0 +1,220 @@
+"""The stored form of a log: one append is one JSON line, sealed by a hash chain.
+
+An append holds one fact and the decisions it caused. Each event is an array: its skeleton, and where it has content,
+the body and a salt. The chain covers the skeleton and a salted digest of the body, so a body can be replaced by a
+tombstone and the log still verifies. Nothing here knows what the events mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable
+
+import msgspec
+
+from .blocks import Value
+from .errors import Damaged, UsageError
+
+GENESIS = ""
+"""The hash before the first append of a log."""
+
+DIGEST_BYTES = 24
+SALT_BYTES = 12
+APPEND_BYTES_MAX = 4 * 1024 * 1024
+EVENT_BYTES_MAX = 1024 * 1024
+
+
+class Entry(msgspec.Struct, array_like=True, frozen=True):
+    """One event as stored: skeleton, then body and salt, or the tombstone of an erased body and no salt."""
+
+    skeleton: msgspec.Raw
+    body: msgspec.Raw | None = None
+    salt: str | None = None
+
+
+class Line(msgspec.Struct, frozen=True):
+    """An append as stored."""
+
+    seq: int
+    at: int
+    epoch: int
+    events: list[Entry]
+    hash: str
+
+
+class Tombstone(Value, frozen=True, kw_only=True):
+    """What stands in the place of an erased body."""
+
+    digest: str
+    by: str
+    why: str
+    at_ms: int
+
+
+class TombstoneSlot(Value, frozen=True, kw_only=True):
+    """The wrapper that tells a tombstone from a body."""
+
+    erased: Tombstone
+
+
+class Sealed(msgspec.Struct, frozen=True, kw_only=True):
+    """An append ready for a store: `data` is the line, the rest is read off it for the store's own checks."""
+
+    first_seq: int
+    last_seq: int
+    at_ms: int
+    epoch: int
+    prev_hash: str
+    hash: str
+    data: bytes
+
+
+_lines = msgspec.json.Decoder(Line)
+_slots = msgspec.json.Decoder(TombstoneSlot)
+
+
+def digest_text(data: bytes, *, key: bytes = b"") -> str:
+    """The digest used everywhere in the chain, as URL-safe text."""
+    return urlsafe_b64encode(hashlib.blake2b(data, digest_size=DIGEST_BYTES, key=key).digest()).decode("ascii")
+
+
+def salt_text(raw: bytes) -> str:
+    """A salt as stored."""
+    return urlsafe_b64encode(raw).decode("ascii")
+
+
+def chain_hash(prev: str, seq: int, at_ms: int, epoch: int, parts: Iterable[tuple[bytes, str]]) -> str:
+    """The hash of an append from its header and, per event, the skeleton bytes and the body's digest (or nothing)."""
+    seal = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    seal.update(b"%s\n%d,%d,%d" % (prev.encode("ascii"), seq, at_ms, epoch))
+    for skeleton, body_digest in parts:
+        # Lengths keep two different splits of the same bytes apart.
+        seal.update(b"\n%d,%s," % (len(skeleton), body_digest.encode("ascii")))
+        seal.update(skeleton)
+    return urlsafe_b64encode(seal.digest()).decode("ascii")
+
+
+def seal(prev_hash: str, seq: int, at_ms: int, epoch: int, entries: list[tuple[bytes, bytes, str]]) -> Sealed:
+    """Seals encoded events, each (skeleton, body or empty, salt or empty), into an append that begins at `seq`."""
+    parts: list[tuple[bytes, str]] = []
+    chunks: list[bytes] = []
+    for skeleton, body, salt in entries:
+        if body:
+            parts.append((skeleton, digest_text(body, key=salt.encode("ascii"))))
+            chunks.append(b'[%s,%s,"%s"]' % (skeleton, body, salt.encode("ascii")))
+        else:
+            parts.append((skeleton, ""))
+            chunks.append(b"[%s]" % skeleton)
+    digest = chain_hash(prev_hash, seq, at_ms, epoch, parts)
+    data = b'{"seq":%d,"at":%d,"epoch":%d,"events":[%s],"hash":"%s"}' % (
+        seq,
+        at_ms,
+        epoch,
+        b",".join(chunks),
+        digest.encode("ascii"),
+    )
+    return Sealed(
+        first_seq=seq,
+        last_seq=seq + len(entries) - 1,
+        at_ms=at_ms,
+        epoch=epoch,
+        prev_hash=prev_hash,
+        hash=digest,
+        data=data,
+    )
+
+
+def parse(data: bytes) -> Line:
+    """The line, its events still raw. Raises `Damaged` if it is not an append of ours."""
+    try:
+        line = _lines.decode(data)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise Damaged(f"not a readable append: {error}") from error
+    if line.seq < 1 or not line.events:
+        raise Damaged(f"append at {line.seq} is empty or misnumbered", seq=line.seq)
+    return line
+
+
+def tombstone_of(entry: Entry) -> Tombstone | None:
+    """The tombstone, if this entry's body was erased."""
+    if entry.body is None or entry.salt is not None:
+        return None
+    try:
+        return _slots.decode(bytes(entry.body)).erased
+    except msgspec.DecodeError as error:
+        raise Damaged(f"body without salt is not a tombstone: {error}") from error
+
+
+def body_digest(entry: Entry) -> str:
+    """The salted digest of an entry's body, also when the body is erased; empty where there is none."""
+    if entry.body is None:
+        return ""
+    if entry.salt is None:
+        erased = tombstone_of(entry)
+        assert erased is not None
+        return erased.digest
+    return digest_text(bytes(entry.body), key=entry.salt.encode("ascii"))
+
+
+def check(data: bytes, *, prev_hash: str, expected_seq: int) -> Line:
+    """Verifies one line against the chain. Raises `Damaged` and names the place otherwise."""
+    line = parse(data)
+    if line.seq != expected_seq:
+        raise Damaged(f"append begins at {line.seq}, expected {expected_seq}", seq=expected_seq)
+    parts = [(bytes(entry.skeleton), body_digest(entry)) for entry in line.events]
+    if chain_hash(prev_hash, line.seq, line.at, line.epoch, parts) != line.hash:
+        raise Damaged(f"append {line.seq} does not match its hash", seq=line.seq)
+    return line
+
+
+def resealed(data: bytes, *, prev_hash: str) -> Sealed:
+    """The store's view of a line that was written before (for import and copy). Verifies it."""
+    line = parse(data)
+    check(data, prev_hash=prev_hash, expected_seq=line.seq)
+    return Sealed(
+        first_seq=line.seq,
+        last_seq=line.seq + len(line.events) - 1,
+        at_ms=line.at,
+        epoch=line.epoch,
+        prev_hash=prev_hash,
+        hash=line.hash,
+        data=data,
+    )
+
+
+def erase(data: bytes, seq: int, *, by: str, why: str, at_ms: int) -> bytes:
+    """The same line with the body of event `seq` replaced by a tombstone. The chain hash stays valid.
+    Erasing twice changes nothing. Raises `UsageError` where the event has no body."""
+    line = parse(data)
+    index = seq - line.seq
+    if not 0 <= index < len(line.events):
+        raise UsageError(f"event {seq} is not in the append {line.seq}..{line.seq + len(line.events) - 1}")
+    chunks: list[bytes] = []
+    for position, entry in enumerate(line.events):
+        chunks.append(_tombstoned(entry, seq, by, why, at_ms) if position == index else _entry_bytes(entry))
+    return b'{"seq":%d,"at":%d,"epoch":%d,"events":[%s],"hash":"%s"}' % (
+        line.seq,
+        line.at,
+        line.epoch,
+        b",".join(chunks),
+        line.hash.encode("ascii"),
+    )
+
+
+def _entry_bytes(entry: Entry) -> bytes:
+    skeleton = bytes(entry.skeleton)
+    if entry.body is None:
+        return b"[%s]" % skeleton
+    if entry.salt is None:
+        return b"[%s,%s]" % (skeleton, bytes(entry.body))
+    return b'[%s,%s,"%s"]' % (skeleton, bytes(entry.body), entry.salt.encode("ascii"))
+
+
+def _tombstoned(entry: Entry, seq: int, by: str, why: str, at_ms: int) -> bytes:
+    if entry.body is None:
+        raise UsageError(f"event {seq} has no content to erase")
+    if entry.salt is None:
+        return _entry_bytes(entry)
+    slot = TombstoneSlot(erased=Tombstone(digest=body_digest(entry), by=by, why=why, at_ms=at_ms))
+    return b"[%s,%s]" % (bytes(entry.skeleton), msgspec.json.encode(slot))

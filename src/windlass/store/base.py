@@ -1,0 +1,233 @@
+"""The seam between the runtime and every store: what a log is kept in, and what is promised about it.
+
+A store knows appends as sealed lines, never their meaning. All methods are safe to call from one event loop; `append`
+is one transaction. Every key begins with the tenant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import msgspec
+
+from windlass.events.record import Sealed
+
+Durability = Literal["full", "normal"]
+"""`full`: acknowledged means kept, also after a power loss. `normal`: kept after a crash of the process; a power loss
+may take the tail since the last barrier, never a hole."""
+
+ID_CHARS_MAX = 200
+
+
+class Key(msgspec.Struct, frozen=True, order=True):
+    """A session: whose, and which."""
+
+    tenant: str
+    session: str
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where a forked session's history comes from: the origin's records up to `seq`, which end in `hash`."""
+
+    session: str
+    seq: int
+    hash: str
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a log ends. A session that was created and has no records of its own yet has seq = its origin's (or 0)."""
+
+    seq: int
+    hash: str
+    epoch: int
+    origin: Origin | None = None
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """The right to write: the epoch that appends must carry, and how long others will keep away."""
+
+    epoch: int
+    head: Head
+    until_ms: int
+
+
+class InboxCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """A command on its way to a session's owner. `data` is the encoded fact that it will become."""
+
+    command_id: str
+    at_ms: int
+    data: bytes
+    position: int = 0
+
+
+class IndexRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What can be asked about a session without folding it. Computed from the state; can be rebuilt at any time."""
+
+    session: str
+    tenant: str = "default"
+    state: str = "idle"
+    """new, idle, running, asked, sleeping, parked"""
+    waiting_for: tuple[str, ...] = ()
+    owed: bool = False
+    """Whether a driver would have something to do right now."""
+    next_wake_ms: int | None = None
+    agent: str = ""
+    title: str = ""
+    root: str = ""
+    parent: str | None = None
+    scope: str = "primary"
+    seq: int = 0
+    created_ms: int = 0
+    updated_ms: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_nanos: int = 0
+    metadata: dict[str, str] = {}
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions to list. Everything given must hold; `metadata` pairs must all be there; `text` is searched in
+    session id, title and agent, ignoring case. Newest change first."""
+
+    tenant: str = "default"
+    states: tuple[str, ...] = ()
+    agent: str | None = None
+    parent: str | None = None
+    root: str | None = None
+    owed: bool | None = None
+    wake_before_ms: int | None = None
+    updated_after_ms: int | None = None
+    updated_before_ms: int | None = None
+    metadata: dict[str, str] = {}
+    text: str | None = None
+    limit: int = 100
+    offset: int = 0
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A folded state, disposable: it may be dropped at any time and is ignored where version or hash do not fit."""
+
+    seq: int
+    hash: str
+    state_version: int
+    data: bytes
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a command put in an inbox: whether it is new, and whether an append has taken it already."""
+
+    new: bool
+    taken: bool
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Where logs live. Raises `StoreError`s of `windlass.events.errors` and nothing else for what storage does."""
+
+    @property
+    def durability(self) -> Durability: ...
+
+    async def create(self, key: Key, *, origin: Origin | None = None) -> bool:
+        """Makes an empty session, or one that continues an origin of the same tenant; False if it was there already
+        (with the same origin; another origin is refused). Refuses ids that could leave the store's room."""
+        ...
+
+    async def claim(self, key: Key, *, runner: str, ttl_ms: int, now_ms: int, renew: bool = False) -> Claim:
+        """Takes the session for `runner` and raises its epoch; with `renew`, a runner that still holds the lease keeps
+        its epoch. Raises `LeaseHeld` while another runner's lease lasts, `NotFound` for an unknown session."""
+        ...
+
+    async def keep(self, key: Key, *, runner: str, epoch: int, ttl_ms: int, now_ms: int) -> None:
+        """Prolongs the lease. Raises `StaleEpoch` if the session was taken."""
+        ...
+
+    async def release(self, key: Key, *, runner: str, epoch: int) -> None:
+        """Gives the lease back; the epoch stays. Nothing happens if it was lost before."""
+        ...
+
+    async def append(
+        self,
+        key: Key,
+        sealed: Sealed,
+        *,
+        takes: Sequence[str] = (),
+        index: IndexRow | None = None,
+        blobs: Mapping[str, bytes] | None = None,
+        barrier: bool = False,
+    ) -> None:
+        """One transaction: the append, the command ids it takes, the index row, its blobs. When it returns, the append
+        is kept as the durability mode says (`barrier` asks for `full` once). Raises `StaleEpoch`, `SeqConflict` (seq
+        or previous hash do not continue the log) or `CommandTaken`, and then nothing has changed."""
+        ...
+
+    async def head(self, key: Key) -> Head | None: ...
+
+    def read(self, key: Key, *, after: int = 0, until: int | None = None) -> AsyncIterator[Sealed]:
+        """The session's own appends that begin after seq `after` and end at or before `until`, in order."""
+        ...
+
+    async def send(self, key: Key, command: InboxCommand) -> Sent:
+        """Puts a command in the inbox, once per id for the session's life, kept when this returns."""
+        ...
+
+    async def inbox(self, key: Key, *, limit: int = 100) -> list[InboxCommand]:
+        """The commands not yet taken, in the order in which they were sent."""
+        ...
+
+    async def put_snapshot(self, key: Key, snapshot: Snapshot) -> None: ...
+
+    async def get_snapshot(self, key: Key, *, at_most: int | None = None) -> Snapshot | None:
+        """The newest snapshot (at or before `at_most`)."""
+        ...
+
+    async def drop_snapshots(self, key: Key) -> int: ...
+
+    async def put_index(self, row: IndexRow) -> None: ...
+
+    async def get_index(self, key: Key) -> IndexRow | None: ...
+
+    async def find(self, query: Query) -> list[IndexRow]: ...
+
+    async def put_blob(self, tenant: str, data: bytes, *, media_type: str = "application/octet-stream") -> str:
+        """Keeps bytes under their digest (`sha256:<hex>`) and returns it. Once per tenant."""
+        ...
+
+    async def get_blob(self, tenant: str, digest: str, *, start: int = 0, length: int | None = None) -> bytes: ...
+
+    async def erase_blob(self, tenant: str, digest: str) -> bool: ...
+
+    async def erase(self, key: Key, seq: int, *, by: str, why: str, at_ms: int) -> None:
+        """Replaces the body of one event by a tombstone; the chain still verifies. Snapshots are dropped."""
+        ...
+
+    async def forks(self, key: Key) -> list[str]:
+        """The sessions that continue this one."""
+        ...
+
+    async def delete(self, key: Key) -> None:
+        """Removes a session with all that is its own. Refused (`UsageError`) while forks refer to it."""
+        ...
+
+    async def detach(self, key: Key) -> None:
+        """Copies the origin's history into a forked session, so that the origin may be deleted."""
+        ...
+
+    async def changed(self) -> bool:
+        """Whether anything was written by anyone since the last call: cheap enough to ask ten times a second."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+def blob_digest(data: bytes) -> str:
+    """The name of a blob."""
+    import hashlib
+
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def store_stats(store: Store) -> Mapping[str, Any]:
+    """Counters that a store keeps about itself (commits, syncs), empty where it keeps none."""
+    stats = getattr(store, "stats", None)
+    return dict(stats) if stats else {}
