@@ -29,8 +29,8 @@ class Entry(msgspec.Struct, array_like=True, frozen=True):
     """One event as stored: skeleton, then body and salt, or the tombstone of an erased body and no salt."""
 
     skeleton: msgspec.Raw
-    body: msgspec.Raw | None = None
-    salt: str | None = None
+    body: msgspec.Raw = msgspec.Raw()
+    salt: str = ""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -138,7 +138,7 @@ def parse(data: bytes) -> Line:
 
 def tombstone_of(entry: Entry) -> Tombstone | None:
     """The tombstone, if this entry's body was erased."""
-    if entry.body is None or entry.salt is not None:
+    if entry.salt or not bytes(entry.body):
         return None
     try:
         return _slots.decode(bytes(entry.body)).erased
@@ -148,9 +148,9 @@ def tombstone_of(entry: Entry) -> Tombstone | None:
 
 def body_digest(entry: Entry) -> str:
     """The salted digest of an entry's body, also when the body is erased; empty where there is none."""
-    if entry.body is None:
+    if not bytes(entry.body):
         return ""
-    if entry.salt is None:
+    if not entry.salt:
         erased = tombstone_of(entry)
         assert erased is not None
         return erased.digest
@@ -204,17 +204,17 @@ def erase(data: bytes, seq: int, *, by: str, why: str, at_ms: int) -> bytes:
 
 def _entry_bytes(entry: Entry) -> bytes:
     skeleton = bytes(entry.skeleton)
-    if entry.body is None:
+    if not bytes(entry.body):
         return b"[%s]" % skeleton
-    if entry.salt is None:
+    if not entry.salt:
         return b"[%s,%s]" % (skeleton, bytes(entry.body))
     return b'[%s,%s,"%s"]' % (skeleton, bytes(entry.body), entry.salt.encode("ascii"))
 
 
 def _tombstoned(entry: Entry, seq: int, by: str, why: str, at_ms: int) -> bytes:
-    if entry.body is None:
+    if not bytes(entry.body):
         raise UsageError(f"event {seq} has no content to erase")
-    if entry.salt is None:
+    if not entry.salt:
         return _entry_bytes(entry)
     slot = TombstoneSlot(erased=Tombstone(digest=body_digest(entry), by=by, why=why, at_ms=at_ms))
     return b"[%s,%s]" % (bytes(entry.skeleton), msgspec.json.encode(slot))
