@@ -1,0 +1,46 @@
+"""The public names of the package: listed once, in order, importable, and documented where the reference exists."""
+
+from __future__ import annotations
+
+import inspect
+import pathlib
+import re
+
+import windlass
+
+REFERENCE = pathlib.Path(__file__).parent.parent / "docs" / "reference"
+HEADING = re.compile(r"^#+ `(?:windlass\.)?(\w+)", re.MULTILINE)
+"""How the reference opens the entry of a name: a heading such as "### `Agent`" or "### `tool(...)`"."""
+
+
+def public_names() -> list[str]:
+    return list(getattr(windlass, "__all__", []))
+
+
+def test_public_names_are_sorted_and_listed_once():
+    assert public_names() == sorted(set(public_names())), "sort windlass.__all__ and list each name once"
+
+
+def test_each_public_name_can_be_imported():
+    missing = [name for name in public_names() if not hasattr(windlass, name)]
+    assert missing == [], "windlass.__all__ promises names that are not there"
+
+
+def test_dir_shows_the_public_names():
+    hidden = set(public_names()) - set(dir(windlass))
+    assert hidden == set(), "names that are loaded on first use must be in dir(windlass) too: define __dir__"
+
+
+def test_no_name_is_public_by_accident():
+    defined = {name for name, value in vars(windlass).items() if not (name.startswith("_") or inspect.ismodule(value))}
+    stray = defined - {"annotations"} - set(public_names())
+    assert stray == set(), "give these an underscore or list them in windlass.__all__"
+
+
+def test_the_reference_documents_the_public_names_and_no_others():
+    if not REFERENCE.is_dir():
+        return
+    pages = [page.read_text(encoding="utf-8") for page in sorted(REFERENCE.glob("windlass*.md"))]
+    documented = {name for page in pages for name in HEADING.findall(page)}
+    expected = {name for name in public_names() if not name.startswith("__")}
+    assert documented == expected, "regenerate the reference: dev/docs.py"
