@@ -103,7 +103,8 @@ def run_suite(folder: pathlib.Path, suite: str, **environment: str) -> tuple[dic
     (folder / "test_suite.py").write_text(suite, encoding="utf-8")
     flags = f"-rA -p no:cacheprovider --rootdir {folder} -c {os.devnull}"
     command = [sys.executable, "-m", "pytest", *flags.split()]
-    kept = {name: value for name, value in os.environ.items() if name not in ("CI", "WINDLASS_NO_SKIPS")}
+    ours = ("CI", "WINDLASS_NO_SKIPS", "PYTEST_ADDOPTS")
+    kept = {name: value for name, value in os.environ.items() if name not in ours}
     done = subprocess.run(
         command, cwd=folder, env={**kept, **environment}, capture_output=True, text=True, timeout=120, check=False
     )
