@@ -41,7 +41,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_de
     ROLE: ClassVar[Role]
     CATEGORY: ClassVar[Category] = "sched"
     ECHO: ClassVar[bool] = False
-    """The body is not stored: it is found again in the fact of the same append (see `echo`)."""
+    """The body is not stored: it is found again in the fact of the same append (see `codec.echoed`)."""
+
+    erased: Erased | None = None
+    """Set on reading where the body was erased; `body` is None then."""
 
 
 class Fact(Event, frozen=True, kw_only=True):

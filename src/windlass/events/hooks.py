@@ -1,0 +1,35 @@
+"""What hooks ruled. Hooks run in the host; only their rulings are here, so replay does not run them."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from .base import Category, Decision, Nat
+from .blocks import Value
+from .failures import HookPoint, HookReason
+
+
+class HookRuling(Value, frozen=True, kw_only=True):
+    """What one hook did at one point; carried by the fact that it ruled on."""
+
+    hook_id: str
+    point: HookPoint
+    outcome: Literal["allowed", "denied", "changed", "failed", "timed_out"]
+    reason: HookReason | None = None
+    message: str = ""
+    fatal: bool = False
+    guard: bool = False
+    """A guard that fails or times out denies; an observer that fails changes nothing."""
+    duration_ms: Nat = 0
+    call_id: str | None = None
+
+    @property
+    def denies(self) -> bool:
+        return self.outcome == "denied" or (self.guard and self.outcome in ("failed", "timed_out"))
+
+
+class HookRuled(Decision, frozen=True, kw_only=True, tag="hook.ruled"):
+    """A hook's ruling, taken into the log with the decision that it caused."""
+
+    CATEGORY: ClassVar[Category] = "syscall"
+    ruling: HookRuling

@@ -1,0 +1,226 @@
+"""What a session is set up with, as data: models, tools, settings, policy, limits.
+
+Code never enters the log; what stands here are names, digests and numbers that the kernel decides by.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from .base import Fraction, Nat
+from .blocks import JsonObject, Value
+from .usage import Price
+
+Contract = Literal["pure", "idempotent", "at_most_once"]
+"""What may happen after a crash left the outcome unknown: run again, run again with the same key, never silently."""
+
+Runs = Literal["host", "client", "kernel"]
+"""Who performs a tool: the runtime, an attached client, or the kernel itself (todos, questions, plans)."""
+
+PermissionKind = Literal["shell", "write", "read", "mcp", "url", "memory", "tool"]
+Trait = Literal["read", "write", "execute", "egress"]
+WorkMode = Literal["interactive", "plan", "autopilot"]
+Routing = Literal["agent", "auto", "machine"]
+Behavior = Literal["steer", "follow_up"]
+OnBusy = Literal["enqueue", "steer", "interrupt", "reject"]
+
+Positive = Annotated[int, msgspec.Meta(gt=0)]
+
+
+class ModelRef(Value, frozen=True, kw_only=True):
+    """The model a session uses, with what the kernel must know of it. No price = the price is unknown."""
+
+    name: str
+    provider: str = ""
+    model: str = ""
+    window_tokens: Positive = 128_000
+    max_output_tokens: Positive = 16_384
+    price: Price | None = None
+
+
+class ToolSpec(Value, frozen=True, kw_only=True):
+    """A tool as the kernel knows it. `digest` covers schema and implementation; the schema itself is content."""
+
+    name: str
+    digest: str = ""
+    contract: Contract = "at_most_once"
+    runs: Runs = "host"
+    kind: PermissionKind = "tool"
+    traits: tuple[Trait, ...] = ()
+    source: str = "author"
+    alias: str | None = None
+    timeout_ms: Positive = 600_000
+    exclusive: bool = False
+    deferred: bool = False
+    settle: bool = False
+    """After an unknown outcome a person settles it, instead of telling the model that it is unknown."""
+    labels: tuple[str, ...] = ()
+    tokens: Nat = 0
+
+
+class ToolText(Value, frozen=True, kw_only=True):
+    """What a model is told about a tool."""
+
+    name: str
+    description: str = ""
+    parameters: JsonObject = {}
+
+
+class Rule(Value, frozen=True, kw_only=True):
+    """One line of a policy. `tool` is a glob over canonical names; `kinds` narrows it; `when` is an expression over the
+    arguments that the host evaluates (the kernel only learns which rules held)."""
+
+    action: Literal["allow", "ask", "deny"]
+    tool: str = "*"
+    kinds: tuple[PermissionKind, ...] = ()
+    when: str | None = None
+    reason: str = ""
+    name: str = ""
+
+
+class Policy(Value, frozen=True, kw_only=True):
+    """Rules as data. Deny beats ask beats allow; a rule that cannot be judged is asked about; where no rule matches,
+    `default` holds. `standard` allows the author's own tools and reading, and asks about the rest."""
+
+    rules: tuple[Rule, ...] = ()
+    default: Literal["standard", "allow", "ask", "deny"] = "standard"
+
+
+class Limits(Value, frozen=True, kw_only=True):
+    """Hard limits of a run or a session. None = no limit of this kind."""
+
+    tokens: Nat | None = None
+    cost_nanos: Nat | None = None
+    turns: Nat | None = None
+    calls: Nat | None = None
+    time_ms: Nat | None = None
+    children: Nat | None = None
+    depth: Nat | None = None
+
+
+class Settings(Value, frozen=True, kw_only=True):
+    """The numbers a session runs by; each default is one of the stated defaults."""
+
+    on_busy: OnBusy = "enqueue"
+    tool_order: Literal["parallel", "sequential"] = "parallel"
+    turns_max: Positive = 50
+    parallel_tools_max: Positive = 8
+    calls_per_turn_max: Positive = 64
+    retries_max: Nat = 5
+    retry_base_ms: Positive = 500
+    retry_factor: Positive = 2
+    retry_cap_ms: Positive = 30_000
+    retry_jitter: Fraction = 0.1
+    rate_limit_floor_ms: Nat = 1_000
+    sleep_over_ms: Positive = 60_000
+    argument_reasks_max: Nat = 2
+    output_reasks_max: Nat = 2
+    empty_replies_max: Nat = 2
+    repeat_warn: Positive = 3
+    repeat_deny: Positive = 5
+    repeat_stop: Positive = 8
+    budget_warn: Fraction = 0.8
+    compact_at: Fraction = 0.8
+    compact_to: Fraction = 0.5
+    compact_bytes: Positive = 16 * 1024 * 1024
+    compact_attempts_max: Nat = 2
+    keep_exchanges: Positive = 4
+    elide_over_tokens: Positive = 200
+    summary_tokens_max: Positive = 4_096
+    summarise: bool = True
+    archive: bool = False
+    queue_max: Positive = 64
+    nudges_max: Nat = 3
+    continue_on_length: bool = False
+    output_required: bool = False
+
+
+class RunOptions(Value, frozen=True, kw_only=True):
+    """What one prompt may change for the run that it opens, and only for that run."""
+
+    model: ModelRef | None = None
+    limits: Limits | None = None
+    tools: tuple[str, ...] | None = None
+    output_required: bool | None = None
+
+
+class AgentRef(Value, frozen=True, kw_only=True):
+    """The agent that a session belongs to: its name, and a digest of everything that shapes its behaviour."""
+
+    name: str
+    digest: str = ""
+    version: str = ""
+
+
+class Setup(Value, frozen=True, kw_only=True):
+    """The effective configuration of a session at its start."""
+
+    agent: AgentRef
+    model: ModelRef
+    tools: tuple[ToolSpec, ...] = ()
+    policy: Policy = Policy()
+    limits: Limits = Limits()
+    settings: Settings = Settings()
+    mode: WorkMode = "interactive"
+    routing: Routing = "agent"
+
+
+class Workspace(Value, frozen=True, kw_only=True):
+    """Where the work happens."""
+
+    cwd: str
+    git_root: str | None = None
+    repository: str | None = None
+    branch: str | None = None
+
+
+class Todo(Value, frozen=True, kw_only=True):
+    """One entry of the agent's own list."""
+
+    todo_id: str
+    content: str
+    status: Literal["pending", "in_progress", "completed", "failed"] = "pending"
+
+
+class Task(Value, frozen=True, kw_only=True):
+    """The task state: what the agent is doing, kept by the kernel and shown to the model after the history."""
+
+    goal: str = ""
+    criteria: tuple[str, ...] = ()
+    plan: str = ""
+    current_step: str = ""
+    progress: str = ""
+    scratchpad: str = ""
+    blocked_on: str = ""
+    todos: tuple[Todo, ...] = ()
+
+
+class Grant(Value, frozen=True, kw_only=True):
+    """A standing approval: for one tool for the rest of the session, or for calls whose digest or subject matches."""
+
+    grant_id: str
+    tool: str
+    pattern: str | None = None
+    by: str = ""
+
+
+class Origin(Value, frozen=True, kw_only=True):
+    """Who a prompt comes from. A hidden one is not shown as the person's own words."""
+
+    kind: Literal["person", "skill", "schedule", "session", "client"] = "person"
+    name: str = ""
+    hidden: bool = False
+
+
+class ItemRef(Value, frozen=True, kw_only=True, array_like=True):
+    """One visible item of the history: where it is in the log, what it is, what it weighs."""
+
+    seq: Nat
+    kind: Literal["user", "assistant", "result", "summary", "note", "import"]
+    tokens: Nat = 0
+    bytes: Nat = 0
+    part: str = ""
+    """A call id for results; a note's code; the index for imported items."""
+    elided: bool = False

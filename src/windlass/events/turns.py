@@ -1,0 +1,154 @@
+"""Model requests: intents, replies, failures, retries, and structured output."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from .base import Category, Decision, Fact, Fraction, Nat
+from .blocks import JsonObject, ReplyBlock, Value
+from .failures import Failure, FinishReason
+from .hooks import HookRuling
+from .items import ProposedCall
+from .permissions import AnyDetail
+from .usage import Initiator, Lane, Quota, Usage
+
+
+class ModelRequested(Decision, frozen=True, kw_only=True, tag="model.requested"):
+    """The intent to call a model. The reservation holds until the reply settles it."""
+
+    CATEGORY: ClassVar[Category] = "syscall"
+    request_id: str
+    lane: Lane = "main"
+    attempt: Nat = 1
+    model: str
+    epoch: Nat
+    input_tokens: Nat = 0
+    output_tokens: Nat = 0
+    reserved_nanos: Nat = 0
+    initiator: Initiator = "user"
+
+
+class Prepared(Value, frozen=True, kw_only=True):
+    """What the host found out about a call before the gate: whether its arguments fit the schema, their digest in
+    canonical form, which conditions of the policy hold, what a person would be shown."""
+
+    digest: str
+    errors: tuple[str, ...] = ()
+    matched: tuple[Nat, ...] = ()
+    unjudged: tuple[Nat, ...] = ()
+    excluded: str | None = None
+    subject: str | None = None
+    detail: AnyDetail | None = None
+    labels: tuple[str, ...] = ()
+
+
+class ReplyCall(Value, frozen=True, kw_only=True):
+    """A call of a reply with what the host found out about it. Without `prepared` the host still owes that."""
+
+    call: ProposedCall
+    prepared: Prepared | None = None
+
+
+class OutputCheck(Value, frozen=True, kw_only=True):
+    """Whether a final answer fits the output schema; the host validates, the kernel decides what follows."""
+
+    valid: bool
+    errors: tuple[str, ...] = ()
+    value: Any = None
+    warnings: tuple[str, ...] = ()
+
+
+class ReplyBody(Value, frozen=True, kw_only=True):
+    """What the model wrote."""
+
+    blocks: tuple[ReplyBlock, ...] = ()
+    calls: tuple[ReplyCall, ...] = ()
+    output: OutputCheck | None = None
+    quotas: tuple[Quota, ...] = ()
+    provider_data: JsonObject | None = None
+
+
+class ModelReplied(Fact, frozen=True, kw_only=True, tag="model.replied"):
+    """A complete answer. It is never paid for again."""
+
+    CATEGORY: ClassVar[Category] = "syscall"
+    request_id: str
+    finish: FinishReason
+    usage: Usage
+    model: str = ""
+    provider: str = ""
+    provider_request_id: str | None = None
+    response_id: str | None = None
+    calls: Nat = 0
+    empty: bool = False
+    tokens: Nat = 0
+    bytes: Nat = 0
+    duration_ms: Nat = 0
+    first_output_ms: Nat | None = None
+    cost_nanos: Nat | None = None
+    hooks: tuple[HookRuling, ...] = ()
+    body: ReplyBody | None = None
+
+
+class ModelFailed(Fact, frozen=True, kw_only=True, tag="model.failed"):
+    """A request did not give a complete answer. `sample` is the host's draw from [0, 1) for the jitter."""
+
+    CATEGORY: ClassVar[Category] = "syscall"
+    request_id: str
+    failure: Failure
+    usage: Usage | None = None
+    duration_ms: Nat = 0
+    visible: bool = False
+    """Whether text of this attempt was already shown to somebody."""
+    sample: Fraction = 0.5
+
+
+class RetryPlan(Value, frozen=True, kw_only=True):
+    """How long to wait before the next attempt, and why exactly so long."""
+
+    attempt: Nat
+    attempts_max: Nat
+    computed_ms: Nat
+    chosen_ms: Nat
+    hint_ms: Nat | None = None
+    floor_applied: bool = False
+    capped_by_budget: bool = False
+
+
+class RetryPlanned(Decision, frozen=True, kw_only=True, tag="retry.planned"):
+    """The request will be made again at `at_ms`."""
+
+    request_id: str
+    at_ms: Nat
+    plan: RetryPlan
+
+
+class PrefixChanged(Decision, frozen=True, kw_only=True, tag="prefix.changed"):
+    """The bytes that the next request begins with differ from the last one's, so the provider's cache is lost."""
+
+    CATEGORY: ClassVar[Category] = "mm"
+    reasons: tuple[Literal["model", "tools", "instructions", "compaction", "rewind", "output", "elision"], ...]
+
+
+class OutputExtracted(Decision, frozen=True, kw_only=True, tag="output.extracted"):
+    """The final answer fits the output schema. The value is in the reply at `reply_seq`."""
+
+    reply_seq: Nat
+    attempts: Nat
+    warnings: tuple[str, ...] = ()
+
+
+class OutputRejected(Decision, frozen=True, kw_only=True, tag="output.rejected"):
+    """The answer does not fit the schema; the model is asked again with the errors."""
+
+    reply_seq: Nat
+    attempt: Nat
+    errors: tuple[str, ...]
+
+
+class OutputFailed(Decision, frozen=True, kw_only=True, tag="output.failed"):
+    """No answer fitted the schema within the attempts allowed. The last text stays in the log."""
+
+    reply_seq: Nat
+    attempts: Nat
+    errors: tuple[str, ...]
