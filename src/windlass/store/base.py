@@ -18,6 +18,23 @@ Durability = Literal["full", "normal"]
 may take the tail since the last barrier, never a hole."""
 
 ID_CHARS_MAX = 200
+BLOB_BYTES_MAX = 256 * 1024 * 1024
+COMMAND_BYTES_MAX = 4 * 1024 * 1024
+INBOX_COMMANDS_MAX = 10_000
+"""How many commands may wait in one inbox; a further one is refused with `StorageFull`."""
+SNAPSHOTS_KEPT = 4
+"""How many snapshots of a session a store keeps; older ones are dropped as new ones come."""
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store can promise beyond the seam's semantics, declared so that weaker stores are honest."""
+
+    durable: bool
+    """What was acknowledged is there after the process died and the store was opened again."""
+    multi_process: bool
+    """Several processes may have it open; epochs fence them against each other."""
+    transactional: bool
+    """All that belongs to one `append` is kept together or not at all, also through a crash."""
 
 
 class Key(msgspec.Struct, frozen=True, order=True):
@@ -42,6 +59,19 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
     epoch: int
     origin: Origin | None = None
+    damage: str = ""
+    """Where it is not empty, the log is damaged behind `seq`, may only be read, and this says where and how."""
+
+
+class Recovered(msgspec.Struct, frozen=True, kw_only=True):
+    """A torn end of a file, cut off before the next write. The bytes are kept beside the store at `path`."""
+
+    key: Key
+    seq: int
+    """The last record that is whole."""
+    offset: int
+    size: int
+    path: str
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +80,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     head: Head
     until_ms: int
+    recovered: tuple[Recovered, ...] = ()
+    """What was cut from this log and not yet told in it; told again on each claim until an append is kept."""
 
 
 class InboxCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +146,20 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes
 
 
+class TakenCommand(msgspec.Struct, frozen=True, array_like=True):
+    """A command id that an append has taken, and the first seq of that append."""
+
+    command_id: str
+    seq: int
+
+
+class BlobInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a blob without reading it."""
+
+    size: int
+    media_type: str
+
+
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a command put in an inbox: whether it is new, and whether an append has taken it already."""
 
@@ -128,14 +174,20 @@ class Store(Protocol):
     @property
     def durability(self) -> Durability: ...
 
+    @property
+    def capabilities(self) -> Capabilities: ...
+
     async def create(self, key: Key, *, origin: Origin | None = None) -> bool:
         """Makes an empty session, or one that continues an origin of the same tenant; False if it was there already
-        (with the same origin; another origin is refused). Refuses ids that could leave the store's room."""
+        (with the same origin; another origin is refused). The origin's seq must be the end of one of its appends,
+        its hash that append's. Refuses ids that could leave the store's room. Refusals here are `UsageError`s."""
         ...
 
     async def claim(self, key: Key, *, runner: str, ttl_ms: int, now_ms: int, renew: bool = False) -> Claim:
-        """Takes the session for `runner` and raises its epoch; with `renew`, a runner that still holds the lease keeps
-        its epoch. Raises `LeaseHeld` while another runner's lease lasts, `NotFound` for an unknown session."""
+        """Takes the session for `runner` and raises its epoch; with `renew`, the runner that took it last keeps its
+        epoch (also when it gave the lease back, or let it run out, and nobody has taken the session since). Raises
+        `LeaseHeld` while another runner's lease lasts, `NotFound` for an unknown session, `Damaged` for a log that
+        may only be read."""
         ...
 
     async def keep(self, key: Key, *, runner: str, epoch: int, ttl_ms: int, now_ms: int) -> None:
@@ -158,13 +210,19 @@ class Store(Protocol):
     ) -> None:
         """One transaction: the append, the command ids it takes, the index row, its blobs. When it returns, the append
         is kept as the durability mode says (`barrier` asks for `full` once). Raises `StaleEpoch`, `SeqConflict` (seq
-        or previous hash do not continue the log) or `CommandTaken`, and then nothing has changed."""
+        or previous hash do not continue the log) or `CommandTaken`, in this order, and then nothing has changed."""
+        ...
+
+    async def adopt(self, key: Key, lines: Sequence[Sealed], *, epoch: int, takes: Sequence[TakenCommand] = ()) -> None:
+        """Appends lines that were written in another store, in one transaction. The fence is `epoch`; the lines keep
+        the epochs that they carry, and the session's epoch becomes the highest of them. For import only."""
         ...
 
     async def head(self, key: Key) -> Head | None: ...
 
     def read(self, key: Key, *, after: int = 0, until: int | None = None) -> AsyncIterator[Sealed]:
-        """The session's own appends that begin after seq `after` and end at or before `until`, in order."""
+        """The session's own appends that begin after seq `after` and end at or before `until`, in order. Where the
+        log is damaged, yields what is whole before the damage and then raises `Damaged`."""
         ...
 
     async def send(self, key: Key, command: InboxCommand) -> Sent:
@@ -175,6 +233,10 @@ class Store(Protocol):
         """The commands not yet taken, in the order in which they were sent."""
         ...
 
+    async def taken(self, key: Key, *, after: str = "", limit: int = 1000) -> list[TakenCommand]:
+        """The command ids that appends have taken, in the order of the ids, beginning behind `after`."""
+        ...
+
     async def put_snapshot(self, key: Key, snapshot: Snapshot) -> None: ...
 
     async def get_snapshot(self, key: Key, *, at_most: int | None = None) -> Snapshot | None:
@@ -183,7 +245,9 @@ class Store(Protocol):
 
     async def drop_snapshots(self, key: Key) -> int: ...
 
-    async def put_index(self, row: IndexRow) -> None: ...
+    async def put_index(self, row: IndexRow) -> None:
+        """Replaces the index row of a session that exists (`NotFound` otherwise)."""
+        ...
 
     async def get_index(self, key: Key) -> IndexRow | None: ...
 
@@ -193,12 +257,19 @@ class Store(Protocol):
         """Keeps bytes under their digest (`sha256:<hex>`) and returns it. Once per tenant."""
         ...
 
-    async def get_blob(self, tenant: str, digest: str, *, start: int = 0, length: int | None = None) -> bytes: ...
+    async def get_blob(self, tenant: str, digest: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """The bytes, or a part of them. Raises `NotFound` where there is no such blob."""
+        ...
 
-    async def erase_blob(self, tenant: str, digest: str) -> bool: ...
+    async def blob_info(self, tenant: str, digest: str) -> BlobInfo | None: ...
+
+    async def erase_blob(self, tenant: str, digest: str) -> bool:
+        """Removes a blob for good; False if it was not there. Logs that name its digest still verify."""
+        ...
 
     async def erase(self, key: Key, seq: int, *, by: str, why: str, at_ms: int) -> None:
-        """Replaces the body of one event by a tombstone; the chain still verifies. Snapshots are dropped."""
+        """Replaces the body of one event by a tombstone; the chain still verifies. Snapshots are dropped, those of
+        forks too. Raises `NotFound` where the session's own log has no such event."""
         ...
 
     async def forks(self, key: Key) -> list[str]:

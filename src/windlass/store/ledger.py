@@ -1,0 +1,134 @@
+"""What a store must know of one session to judge a write: where its log ends, who may write, which commands it has
+seen. Pure; the rules here are the only ones, also for stores that keep these facts in a database."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from windlass.events.errors import CommandTaken, LeaseHeld, SeqConflict, StaleEpoch, StorageFull
+from windlass.events.record import GENESIS, Sealed
+
+from .base import INBOX_COMMANDS_MAX, Claim, Head, InboxCommand, Key, Origin, Sent, TakenCommand
+
+
+def judge_epoch(key: Key, given: int, epoch: int) -> None:
+    """Raises `StaleEpoch` unless the writer's epoch is the session's."""
+    if given != epoch:
+        raise StaleEpoch(f"session {key.session!r} is at epoch {epoch}, the writer has {given}: claim it again")
+
+
+def judge_next(key: Key, sealed: Sealed, seq: int, chain: str) -> None:
+    """Raises `SeqConflict` unless the append continues a log that ends at (seq, chain)."""
+    if sealed.first_seq != seq + 1:
+        raise SeqConflict(f"session {key.session!r} ends at {seq}, the append begins at {sealed.first_seq}")
+    if sealed.prev_hash != chain:
+        raise SeqConflict(f"session {key.session!r}: the append continues another history than the one up to {seq}")
+
+
+def judge_claim(key: Key, runner: str, now_ms: int, renew: bool, lease: tuple[int, str, int]) -> int:
+    """The epoch that a claim gets, given the lease as (epoch, owner, until_ms). Raises `LeaseHeld`."""
+    epoch, owner, until_ms = lease
+    if owner != runner and until_ms > now_ms:
+        raise LeaseHeld(f"session {key.session!r} is held by {owner!r}", owner=owner, until_ms=until_ms)
+    return epoch if renew and owner == runner and epoch else epoch + 1
+
+
+class Ledger:
+    """The write side of one session, in memory."""
+
+    __slots__ = ("chain", "epoch", "key", "origin", "owner", "position", "seq", "taken", "until_ms", "waiting")
+
+    def __init__(self, key: Key, origin: Origin | None) -> None:
+        self.key = key
+        self.origin = origin
+        self.seq = origin.seq if origin else 0
+        self.chain = origin.hash if origin else GENESIS
+        self.epoch = 0
+        self.owner = ""
+        self.until_ms = 0
+        self.position = 0
+        self.waiting: dict[str, InboxCommand] = {}
+        self.taken: dict[str, int] = {}
+
+    def head(self, damage: str = "") -> Head:
+        return Head(seq=self.seq, hash=self.chain, epoch=self.epoch, origin=self.origin, damage=damage)
+
+    def claim(self, runner: str, ttl_ms: int, now_ms: int, renew: bool) -> Claim:
+        self.epoch = judge_claim(self.key, runner, now_ms, renew, (self.epoch, self.owner, self.until_ms))
+        self.owner, self.until_ms = runner, now_ms + ttl_ms
+        return Claim(epoch=self.epoch, head=self.head(), until_ms=self.until_ms)
+
+    def keep(self, runner: str, epoch: int, ttl_ms: int, now_ms: int) -> None:
+        judge_epoch(self.key, epoch, self.epoch)
+        if self.owner != runner:
+            raise StaleEpoch(f"session {self.key.session!r} was taken by {self.owner!r}")
+        self.until_ms = now_ms + ttl_ms
+
+    def release(self, runner: str, epoch: int) -> bool:
+        """Whether there was a lease to give back. The owner's name stays, so that it may renew."""
+        if self.owner != runner or self.epoch != epoch:
+            return False
+        self.until_ms = 0
+        return True
+
+    def judge(self, sealed: Sealed, takes: Sequence[str]) -> None:
+        """Raises what `Store.append` raises; changes nothing."""
+        judge_epoch(self.key, sealed.epoch, self.epoch)
+        judge_next(self.key, sealed, self.seq, self.chain)
+        self.judge_takes(takes)
+
+    def judge_takes(self, takes: Sequence[str]) -> None:
+        """Raises `CommandTaken` where an id is not new to the log, or given twice."""
+        if len(set(takes)) != len(takes):
+            raise CommandTaken(f"session {self.key.session!r}: one append takes a command twice: {list(takes)!r}")
+        for command_id in takes:
+            if command_id in self.taken:
+                raise CommandTaken(f"session {self.key.session!r} has taken command {command_id!r} before")
+
+    def judge_lines(self, lines: Sequence[Sealed], epoch: int, takes: Sequence[TakenCommand]) -> None:
+        """Raises what `Store.adopt` raises; changes nothing."""
+        judge_epoch(self.key, epoch, self.epoch)
+        seq, chain = self.seq, self.chain
+        for sealed in lines:
+            judge_next(self.key, sealed, seq, chain)
+            seq, chain = sealed.last_seq, sealed.hash
+        self.judge_takes([take.command_id for take in takes])
+
+    def advance(self, sealed: Sealed, takes: Sequence[str]) -> None:
+        """The append is in the log: move the end, mark its commands as taken."""
+        self.seq, self.chain = sealed.last_seq, sealed.hash
+        self.epoch = max(self.epoch, sealed.epoch)
+        for command_id in takes:
+            self.take(command_id, sealed.first_seq)
+
+    def take(self, command_id: str, seq: int) -> None:
+        self.waiting.pop(command_id, None)
+        self.taken[command_id] = seq
+
+    def sent(self, command_id: str) -> Sent | None:
+        """What sending this id again would answer; None if it is new. Raises `StorageFull` for one too many."""
+        if command_id in self.taken:
+            return Sent(new=False, taken=True)
+        if command_id in self.waiting:
+            return Sent(new=False, taken=False)
+        if len(self.waiting) >= INBOX_COMMANDS_MAX:
+            raise StorageFull(f"the inbox of session {self.key.session!r} holds {INBOX_COMMANDS_MAX} commands")
+        return None
+
+    def receive(self, command: InboxCommand) -> InboxCommand:
+        """Puts a new command at the end of the inbox and returns it with its position."""
+        self.position += 1
+        kept = InboxCommand(
+            command_id=command.command_id, at_ms=command.at_ms, data=command.data, position=self.position
+        )
+        self.waiting[command.command_id] = kept
+        return kept
+
+    def inbox(self, limit: int) -> list[InboxCommand]:
+        return list(self.waiting.values())[:limit]
+
+    def taken_after(self, after: str, limit: int) -> list[TakenCommand]:
+        ids = sorted(self.taken)
+        start = bisect_right(ids, after)
+        return [TakenCommand(command_id, self.taken[command_id]) for command_id in ids[start : start + limit]]
