@@ -309,7 +309,8 @@ def import_in_fresh_process(home: pathlib.Path, *names: str, folder: pathlib.Pat
     environment = {"HOME": str(home), "PATH": os.environ["PATH"], "TMPDIR": str(home)}
     command = [sys.executable, "-I", "-B", "-c", PROBE, str(folder), *names]
     done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "", "importing prints"
     lines = done.stdout.splitlines()
     assert len(lines) == 1, f"importing prints: {lines[:-1]}"
     report = json.loads(lines[0])
