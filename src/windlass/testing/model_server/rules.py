@@ -1,0 +1,78 @@
+"""What is checked before an answer: the key, the shape that all formats share, the context window; then the rules
+of the format itself, then those of the profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .memory import Memory
+from .parsed import ParsedRequest
+from .profiles import Context, Profile
+from .rendering import WireRefused
+
+NO_KEY = "missing key"
+
+
+def given_key(
+    request_format: str, profile: Profile, headers: Mapping[str, str], query: Mapping[str, str]
+) -> str | None:
+    """The key that a request carries, where its vendor looks for it."""
+    bearer = headers.get("authorization", "")
+    token = bearer.removeprefix("Bearer ") if bearer.startswith("Bearer ") else None
+    if profile.auth == "api-key":
+        return headers.get("api-key") or token
+    if profile.auth == "bearer" or request_format in ("openai", "responses"):
+        return token
+    if request_format == "anthropic":
+        return headers.get("x-api-key") or token
+    return headers.get("x-goog-api-key") or query.get("key")
+
+
+def check_access(
+    request_format: str, profile: Profile, key: str | None, headers: Mapping[str, str], query: Mapping[str, str]
+) -> None:
+    """Raises when a key is demanded and another, or none, was sent."""
+    if key is None or profile.auth == "none":
+        return
+    given = given_key(request_format, profile, headers, query)
+    if given == key:
+        return
+    if request_format == "gemini":
+        # Gemini answers a wrong key with 400 and a missing one with 403.
+        if given is None:
+            raise WireRefused("Method doesn't allow unregistered callers.", status=403)
+        raise WireRefused("API key not valid. Please pass a valid API key.", status=400, code="API_KEY_INVALID")
+    if request_format == "anthropic":
+        raise WireRefused("x-api-key header is required" if given is None else "invalid x-api-key", status=401)
+    raise WireRefused("Incorrect API key provided." if given else "You didn't provide an API key.", status=401)
+
+
+def check_window(request: ParsedRequest, window_tokens: int | None) -> None:
+    """Raises the vendor's own context-length error when the input does not fit."""
+    if window_tokens is not None:
+        tokens = request.input_chars // 4 + 1
+        if tokens > window_tokens:
+            raise context_exceeded(request.format, tokens, window_tokens)
+
+
+def context_exceeded(request_format: str, tokens: int, window: int) -> WireRefused:
+    match request_format:
+        case "anthropic":
+            return WireRefused(f"prompt is too long: {tokens} tokens > {window} maximum")
+        case "gemini":
+            return WireRefused(
+                f"The input token count ({tokens}) exceeds the maximum number of tokens allowed ({window})."
+            )
+        case "responses":
+            message = "Your input exceeds the context window of this model. Please adjust your input and try again."
+            return WireRefused(message, code="context_length_exceeded", param="input")
+    message = (
+        f"This model's maximum context length is {window} tokens. However, your messages resulted in {tokens} tokens. "
+        "Please reduce the length of the messages."
+    )
+    return WireRefused(message, code="context_length_exceeded", param="messages")
+
+
+def check_request(request: ParsedRequest, context: Context, profile: Profile, memory: Memory) -> None:
+    """Raises when the vendor would refuse this request."""
+    profile.check(request, context)

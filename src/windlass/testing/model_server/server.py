@@ -1,0 +1,388 @@
+"""The loopback HTTP server that plays a language model provider. It never opens a port beyond loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from windlass.events.errors import UsageError
+
+from .answers import Answer, Turn, say
+from .delivery import Delivery, Stopped, Stopping
+from .disturb import FLOOD_MARK, body_frames, bomb, disturbed, plain
+from .faults import Fault, FaultPlan, fault
+from .memory import Memory
+from .mutations import mutate
+from .parsed import QUEUE_HEADER, Format, ParsedRequest, Recorded
+from .ports import LOOPBACK, Elsewhere, app_of, listening
+from .profiles import CALL_IDS, OPEN, PROFILES, Context, Profile
+from .recording import PrefixViolation, prefix_violations
+from .rendering import Made, Wire, WireRefused, encode, make
+from .routing import ROOTS, Route, route_of
+from .rules import check_access, check_request, check_window, context_exceeded
+from .script import Script, Source
+from .wire_anthropic import AnthropicWire
+from .wire_gemini import GeminiWire
+from .wire_openai import OpenAIWire
+from .wire_responses import ResponsesWire
+
+BODY_LIMIT = 64 * 1024 * 1024
+"""The largest request body that is read."""
+
+REQUESTS_KEPT = 100_000
+"""How many requests are recorded; the oldest go first."""
+
+SHUTDOWN_S = 1.0
+"""How long replies under way may take to end when the server stops."""
+
+SSE = "text/event-stream; charset=utf-8"
+
+WIRES: dict[Format, Wire] = {
+    "anthropic": AnthropicWire(),
+    "openai": OpenAIWire(),
+    "responses": ResponsesWire(),
+    "gemini": GeminiWire(),
+}
+
+
+class ModelServer:
+    """A provider on loopback: scripted, validating, faulty on request, recording.
+
+    Use it as `async with ModelServer(script=[...]) as server:` and point a client at `server.url("openai")`.
+    Which answer a request gets: the queue named by its `x-windlass-script` header, else `models[its model]`, else
+    `script`, else an echo. `key` demands that key of every request. `window_tokens` is the context window.
+    `validate=False` skips the vendor's grammar (for measuring). `known_models` makes every other name a 404."""
+
+    def __init__(
+        self,
+        script: Source = None,
+        *,
+        models: Mapping[str, Source] | None = None,
+        queues: Mapping[str, Source] | None = None,
+        key: str | None = None,
+        profile: str | Profile = "",
+        window_tokens: int | None = None,
+        known_models: tuple[str, ...] | None = None,
+        validate: bool = True,
+        plan: FaultPlan | None = None,
+        port: int = 0,
+    ) -> None:
+        self.script = Script(script)
+        self.models = {name: Script(source) for name, source in (models or {}).items()}
+        self.queues = {name: Script(source) for name, source in (queues or {}).items()}
+        self.key = key
+        self.profile = profile if isinstance(profile, Profile) else profile_named(profile)
+        self.window_tokens = window_tokens
+        self.known_models = known_models
+        self.validate = validate
+        self.plan = plan
+        self.port = port
+        self.memory = Memory()
+        self.elsewhere = Elsewhere()
+        self.requests: deque[Recorded] = deque(maxlen=REQUESTS_KEPT)
+        self.in_flight = 0
+        self.in_flight_max = 0
+        self._connections: dict[Any, int] = {}
+        self._faults: deque[Fault] = deque()
+        self._count = 0
+        self._changed = asyncio.Event()
+        self._stopping = Stopping()
+        self._runner: web.AppRunner | None = None
+
+    # ---- life
+
+    async def start(self) -> ModelServer:
+        """Opens the port. The address is known afterwards."""
+        await self.elsewhere.start()
+        await self.open_port()
+        return self
+
+    async def stop(self) -> None:
+        """Ends every reply under way and closes the ports."""
+        self._stopping.stop()
+        await self.close_port()
+        await self.elsewhere.stop()
+
+    async def __aenter__(self) -> ModelServer:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def open_port(self) -> None:
+        """Listens (again) on the same port."""
+        runner = web.AppRunner(
+            app_of(self._handle, BODY_LIMIT), access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_S
+        )
+        self._runner, self.port = runner, await listening(runner, LOOPBACK, self.port)
+
+    async def close_port(self) -> None:
+        """Refuses connections from now on; `open_port` ends it."""
+        if self._runner is not None:
+            runner, self._runner = self._runner, None
+            await runner.cleanup()
+
+    # ---- what a test says to it
+
+    @property
+    def root(self) -> str:
+        return f"http://{LOOPBACK}:{self.port}"
+
+    def url(self, format: Format, profile: str = "") -> str:
+        """The base address for a client of this format, as that vendor's own client takes it."""
+        if profile:
+            profile_named(profile)
+        return f"{self.root}{f'/p/{profile}' if profile else ''}{ROOTS[format]}"
+
+    def say(self, *turns: Turn | Fault) -> None:
+        """Adds answers to the default script."""
+        self.script.extend(*turns)
+
+    def inject(self, wanted: Fault | str, *, times: int = 1, **changes: Any) -> None:
+        """The next `times` valid requests meet this fault."""
+        found = fault(wanted, **changes) if isinstance(wanted, str) else msgspec.structs.replace(wanted, **changes)
+        self._faults.extend([found] * times)
+
+    @property
+    def connections(self) -> int:
+        """How many connections were ever opened and used."""
+        return len(self._connections)
+
+    @property
+    def refusals(self) -> list[str]:
+        """Why requests were refused by the rules, in order; empty when every request was valid."""
+        return [each.error for each in self.requests if each.error]
+
+    def prefix_violations(self, kept: int | None = None) -> list[PrefixViolation]:
+        """See `recording.prefix_violations`."""
+        return prefix_violations(list(self.requests), kept=kept)
+
+    async def arrived(self, count: int) -> None:
+        """Returns once `count` requests have arrived in all."""
+        await self._until(lambda: self._count >= count)
+
+    async def idle(self) -> None:
+        """Returns once no reply is under way."""
+        await self._until(lambda: self.in_flight == 0)
+
+    async def _until(self, reached: Any) -> None:
+        while not reached():
+            self._changed.clear()
+            await self._changed.wait()
+
+    # ---- one request
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        recorded = await self._record(request)
+        self.in_flight += 1
+        self.in_flight_max = max(self.in_flight_max, self.in_flight)
+        recorded.in_flight = self.in_flight
+        self._changed.set()
+        delivery = Delivery(request, recorded, self._stopping)
+        try:
+            return await self._answer(delivery)
+        except Stopped:
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response(status=503)
+        except (asyncio.CancelledError, ConnectionError):
+            recorded.client_left = True
+            raise
+        finally:
+            self.in_flight -= 1
+            self._changed.set()
+
+    async def _record(self, request: web.Request) -> Recorded:
+        raw = await request.read()
+        self._count += 1
+        peer = request.transport.get_extra_info("peername") if request.transport else None
+        recorded = Recorded(
+            number=self._count,
+            format="",
+            method=request.method,
+            path=request.path,
+            query=dict(request.query),
+            headers={name.lower(): value for name, value in request.headers.items()},
+            raw=raw,
+            connection=self._connections.setdefault(peer, len(self._connections) + 1),
+            in_flight=0,
+        )
+        self.requests.append(recorded)
+        return recorded
+
+    async def _answer(self, delivery: Delivery) -> web.StreamResponse:
+        recorded = delivery.recorded
+        route = route_of(recorded.path, anywhere=bool(self.profile.name))
+        profile = PROFILES.get(route.profile, self.profile) if route else self.profile
+        if route is None or (route.profile and route.profile not in PROFILES):
+            recorded.error = f"nothing is served at {recorded.path}"
+            return await delivery.json(404, {"error": {"message": recorded.error, "type": "not_found"}}, {})
+        recorded.format = route.format
+        wire = WIRES[route.format]
+        headers = {REQUEST_ID_HEADERS[route.format]: f"req_{recorded.number:08d}"}
+        try:
+            check_access(route.format, profile, self.key, recorded.headers, recorded.query)
+            if route.purpose == "models":
+                return await delivery.json(200, self._model_list(route, recorded), headers)
+            parsed = self._parse(recorded, route, wire, profile)
+            if route.purpose == "count":
+                return await delivery.json(200, counted(parsed), headers)
+            made, met = self._choose(parsed, recorded, profile)
+        except WireRefused as refused:
+            recorded.error = refused.message
+            return await delivery.json(refused.status, wire.error(refused, request_id(recorded)), headers)
+        headers.update(made.answer.headers)
+        if met is None:
+            return await send(delivery, wire, made, headers)
+        recorded.fault = met.name
+        return await self._play(delivery, wire, made, met, headers)
+
+    def _parse(self, recorded: Recorded, route: Route, wire: Wire, profile: Profile) -> ParsedRequest:
+        try:
+            body = msgspec.json.decode(recorded.raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise WireRefused(f"could not parse the JSON body of the request: {error}") from None
+        if not isinstance(body, dict):
+            raise WireRefused("the body of the request must be a JSON object")
+        model = route.model or body.get("model")
+        stream = route.stream if route.stream is not None else bool(body.get("stream"))
+        whole = {**body, "input": self.memory.input_of(body)} if route.format == "responses" else body
+        parsed = wire.parse(whole, model=model if isinstance(model, str) else "", stream=stream)
+        parsed.body = body if route.format == "responses" else parsed.body
+        parsed.raw, parsed.headers = recorded.raw, recorded.headers
+        parsed.path, parsed.number = recorded.path, recorded.number
+        if self.validate:
+            context = Context(path=recorded.path, query=recorded.query, headers=recorded.headers)
+            check_request(parsed, context, profile, self.memory)
+        if self.known_models is not None and parsed.model not in self.known_models:
+            raise no_model(parsed)
+        check_window(parsed, self.window_tokens)
+        recorded.parsed = parsed
+        return parsed
+
+    def _choose(self, parsed: ParsedRequest, recorded: Recorded, profile: Profile) -> tuple[Made, Fault | None]:
+        """The answer of the script, with the fault that it meets already in its words."""
+        injected = self._faults.popleft() if self._faults else None
+        if injected is None and self.plan is not None:
+            injected = self.plan.draw(recorded.number)
+        queue = recorded.headers.get(QUEUE_HEADER)
+        script = self.queues.get(queue) if queue is not None else None
+        answer, met = (script or self.models.get(parsed.model) or self.script).take(parsed, injected)
+        if met is not None:
+            answer = say(FLOOD_MARK, chunk_chars=len(FLOOD_MARK)) if met.how == "flood" else mutate(answer, parsed, met)
+        return self._make(answer, parsed, recorded, profile), met
+
+    def _make(self, answer: Answer, parsed: ParsedRequest, recorded: Recorded, profile: Profile) -> Made:
+        made = make(
+            answer,
+            parsed,
+            number=recorded.number,
+            call_ids=profile.call_ids or CALL_IDS[parsed.format],
+            reasoning_field=profile.reasoning_field,
+        )
+        self.memory.remember(made)
+        return made
+
+    async def _play(
+        self, delivery: Delivery, wire: Wire, made: Made, met: Fault, headers: dict[str, str]
+    ) -> web.StreamResponse:
+        """A reply that meets a fault."""
+        headers = {**headers, **met.headers}
+        match met.how:
+            case "status":
+                refused = refusal_of(met, made.request, self.window_tokens)
+                body = wire.error(refused, request_id(delivery.recorded))
+                return await delivery.json(met.status, body, headers)
+            case "html":
+                page = b"<!DOCTYPE html><html><head><title>Error</title></head><body><h1>Error</h1></body></html>"
+                return await delivery.body(met.status, page, "text/html; charset=utf-8", headers)
+            case "redirect":
+                headers["Location"] = f"http://{self.elsewhere.host}:{self.elsewhere.port}{delivery.request.path_qs}"
+                return await delivery.body(met.status, b"", "text/plain", headers)
+            case "gzip_bomb":
+                headers["Content-Encoding"] = "gzip"
+                data = b"".join(bomb(met.size))
+                return await delivery.body(200, data, SSE if made.request.stream else "application/json", headers)
+            case "headers_late":
+                await self._stopping.hold(met.delay_ms)
+        return await send(delivery, wire, made, headers, met)
+
+    def _model_list(self, route: Route, recorded: Recorded) -> Any:
+        names = list(self.known_models or self.models or ("test-model",))
+        if recorded.path.endswith("/api/tags"):
+            return {"models": [{"name": name, "model": name} for name in names]}
+        if route.format == "gemini":
+            return {"models": [{"name": f"models/{name}", "displayName": name} for name in names]}
+        return {"object": "list", "data": [{"id": name, "object": "model", "type": "model"} for name in names]}
+
+
+REQUEST_ID_HEADERS: dict[str, str] = {
+    "anthropic": "request-id",
+    "openai": "x-request-id",
+    "responses": "x-request-id",
+    "gemini": "x-request-id",
+}
+
+
+def request_id(recorded: Recorded) -> str:
+    return f"req_{recorded.number:08d}"
+
+
+async def send(
+    delivery: Delivery, wire: Wire, made: Made, headers: dict[str, str], met: Fault | None = None
+) -> web.StreamResponse:
+    """Writes an answer, streamed or whole, under a fault or none."""
+    stream = made.request.stream
+    kind = SSE if stream else "application/json"
+    if met is None and not stream:
+        return await delivery.json(200, wire.reply(made), headers)
+    if met is not None and met.how == "content_type":
+        kind = "text/plain; charset=utf-8"
+    frames = wire.frames(made) if stream else body_frames(encode(wire.reply(made)))
+    if met is None:
+        return await delivery.steps(plain(frames, made.answer.pace_ms), kind=kind, headers=headers)
+    length = None
+    if not stream and met.how == "error_event":
+        frames = []
+    if not stream and met.how == "cut" and met.end != "clean":
+        length = sum(len(frame.data) for frame in frames)
+    return await delivery.steps(disturbed(frames, met, wire), kind=kind, headers=headers, length=length)
+
+
+def profile_named(name: str) -> Profile:
+    found = PROFILES.get(name) if name else OPEN
+    if found is None:
+        raise UsageError(f"no profile {name!r}: choose one of {', '.join(sorted(PROFILES))}")
+    return found
+
+
+def refusal_of(met: Fault, parsed: ParsedRequest, window: int | None) -> WireRefused:
+    """The vendor's error for a status fault; two messages are the vendor's own."""
+    if met.message == "@context":
+        return context_exceeded(parsed.format, parsed.input_chars // 4 + 1, window or 1)
+    if met.message == "@model":
+        return no_model(parsed)
+    return WireRefused(met.message, status=met.status, kind=met.error_type, code=met.code)
+
+
+def no_model(parsed: ParsedRequest) -> WireRefused:
+    match parsed.format:
+        case "anthropic":
+            return WireRefused(f"model: {parsed.model}", status=404)
+        case "gemini":
+            return WireRefused(f"models/{parsed.model} is not found for API version v1beta", status=404)
+    message = f"The model `{parsed.model}` does not exist or you do not have access to it."
+    return WireRefused(message, status=404, code="model_not_found")
+
+
+def counted(parsed: ParsedRequest) -> dict[str, int]:
+    tokens = parsed.input_chars // 4 + 1
+    return {"totalTokens": tokens} if parsed.format == "gemini" else {"input_tokens": tokens}
