@@ -6,15 +6,18 @@ raises for what the world does; it raises only for mistakes of ours. Closing the
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from windlass.events.blocks import JsonObject, ReplyBlock, Value
+from windlass.events.blocks import BlobRef, JsonObject, ReplyBlock, Value
 from windlass.events.failures import Failure, FinishReason
 from windlass.events.items import HistoryItem, ModelSettings, OutputSchema, ProposedCall, ServerToolSchema, ToolSchema
 from windlass.events.usage import Lane, Price, Quota, Usage
+
+BlobReader = Callable[[BlobRef], Awaitable[bytes | None]]
+"""Fetches the bytes of a blob; none where they were erased."""
 
 
 class Request(msgspec.Struct, kw_only=True):
@@ -22,7 +25,9 @@ class Request(msgspec.Struct, kw_only=True):
     ever grows at its end between compactions; `task_state` is rendered after it and is never kept.
 
     `session` and `lane` name the stream of requests whose earlier bytes are a prefix of the later ones, so that
-    a wire format may keep what it encoded. `attempt` differs for each request that is really sent."""
+    a wire format may keep what it encoded. `attempt` differs for each request that is really sent.
+    `blobs` fetches what the items hold by reference, once for each item; the model id that is sent is the one that
+    the model was connected with, `model` is the name under which the caller knows it."""
 
     model: str
     instructions: str = ""
@@ -37,6 +42,7 @@ class Request(msgspec.Struct, kw_only=True):
     lane: Lane = "main"
     attempt: str = ""
     stream: bool = True
+    blobs: BlobReader | None = None
 
 
 class Reply(Value, frozen=True, kw_only=True):

@@ -1,0 +1,444 @@
+"""A model behind HTTP: sends what a wire format encodes and reads what it answers, one exchange at a time.
+
+Retries nothing (that is planned above) except once with a fresh key; hands on no answer that is not complete.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from windlass.events.failures import Failure, FailureKind
+from windlass.events.items import AssistantItem, HistoryItem, ModelSettings
+
+from . import classify
+from .base import Delta, ModelInfo, Reply, Request
+from .breaker import Breaker, breaker_for
+from .classify import Context
+from .draft import Draft
+from .endpoints import Credential, Endpoint
+from .history import Blobs, Histories, History, Kept, blob_refs
+from .render import CONTINUE
+from .sse import EventParser
+from .timeouts import DEFAULT_TIMEOUTS, Timeouts
+
+if TYPE_CHECKING:
+    from .http import Exchange, Transport
+
+Answer = Delta | list[Delta] | Reply | Failure
+Work = Callable[["Exchange", "Sent"], Awaitable[Any]]
+SSE_TYPE = "text/event-stream"
+JSON_TYPE = "application/json"
+REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-goog-request-id", "apim-request-id", "cf-ray")
+USER_AGENT = "windlass"
+
+
+class Reader(Protocol):
+    """Reads one answer of one format into a draft."""
+
+    draft: Draft
+    ended: bool
+    """Whether the format's own end marker was seen."""
+    error: Any
+    """What an error event said, if one came."""
+    moved: bool
+    """Set when something real happened that gives no delta, such as a search on the provider's side."""
+
+    def feed(self, events: list[bytes]) -> list[Delta]:
+        """Takes the data of some events in. Raises msgspec's errors for what is not the format."""
+        ...
+
+    def whole(self, body: bytes) -> None:
+        """Takes a whole answer in that did not stream."""
+        ...
+
+
+class Format(Protocol):
+    """One wire format for one endpoint and model."""
+
+    def path(self, *, stream: bool) -> str:
+        """Where requests go, below the base URL."""
+        ...
+
+    def head(self, request: Request) -> bytes:
+        """Everything of the body that comes before the history, the opening of its list included."""
+        ...
+
+    def history(self) -> History: ...
+
+    def tail(self, history: History, request: Request) -> tuple[int, bytes]:
+        """How many bytes of the history to leave out at its end, and what follows them to the end of the body."""
+        ...
+
+    def reader(self, request: Request) -> Reader: ...
+
+    def replied(self, request: Request, reply: Reply) -> None:
+        """Told of each complete reply."""
+        ...
+
+    def failed(self, request: Request, failure: Failure) -> None: ...
+
+
+class Rendered(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as it is sent. The bytes before `history_end` begin the next request of the same conversation too,
+    cache markers aside."""
+
+    body: bytes
+    history_end: int
+
+
+@dataclasses.dataclass(slots=True)
+class Sent:
+    """One exchange on its way: what was sent, with which key, and when the first output came."""
+
+    request: Request
+    body: bytes
+    key: str | None
+    first_output_ms: int | None = None
+    request_id: str | None = None
+    reader: Reader | None = None
+    parser: EventParser | None = None
+
+
+class WireModel:
+    """A `Model` that speaks one wire format to one endpoint."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        model: str,
+        *,
+        credential: Credential | None,
+        info: ModelInfo,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+        breaker: Breaker | None = None,
+    ) -> None:
+        self.endpoint = endpoint
+        self.model = model
+        self.timeouts = timeouts
+        self._credential = credential
+        self._info = info
+        self._format: Format = make_format(endpoint, model, info)
+        self._histories = Histories(self._format.history)
+        self._transport: Transport | None = None
+        self._breaker = breaker
+        self._breaker_key: str | None = None
+        self._urls: dict[bool, Any] = {}
+
+    @property
+    def info(self) -> ModelInfo:
+        return self._info
+
+    def render(self, request: Request, blobs: Blobs | None = None) -> Rendered:
+        """The bytes of this request. Encodes only what earlier requests of the same conversation did not have."""
+        kept = self._histories.take(request.session, request.lane, request.items)
+        return self._render(request, kept, blobs or {})
+
+    def _render(self, request: Request, kept: Kept, blobs: Blobs) -> Rendered:
+        made_from = head_inputs(request)
+        if kept.head_from != made_from:
+            kept.head = self._format.head(request)
+            kept.head_from = made_from
+        history = kept.history
+        known = len(history.items)
+        if known < len(request.items):
+            before = len(history.buffer)
+            history.extend(request.items[known:] if known else request.items, blobs)
+            if request.session:
+                self._histories.grown(len(history.buffer) - before)
+        dropped, tail = self._format.tail(history, request)
+        buffer: Any = memoryview(history.buffer)[: len(history.buffer) - dropped] if dropped else history.buffer
+        return Rendered(
+            body=b"".join((kept.head, buffer, tail)), history_end=len(kept.head) + len(history.buffer) - dropped
+        )
+
+    async def stream(self, request: Request) -> AsyncIterator[Answer]:
+        """Deltas, one list per network chunk, then exactly one `Reply` or `Failure`."""
+        from .http import Exchange
+
+        key, failure = await self._key()
+        if failure is not None:
+            yield failure
+            return
+        sent = Sent(request=request, body=(await self._body(request)).body, key=key)
+        breaker = self._breaker_of(key)
+        wait_ms = breaker.blocked_ms()
+        if wait_ms:
+            message = f"endpoint {self.endpoint.name!r} failed repeatedly; next try in {wait_ms} ms"
+            context = Context(self.endpoint.name, self.model)
+            yield classify.failed("circuit_open", message, context, retry_after_ms=wait_ms)
+            return
+        exchange = Exchange(self.timeouts)
+        ended = False
+        try:
+            opened = await self._guarded(self._open, exchange, sent)
+            if isinstance(opened, Failure) and await self._renewed(opened, sent):
+                exchange.abandon()
+                exchange = Exchange(self.timeouts)
+                opened = await self._guarded(self._open, exchange, sent)
+            answer: Answer = opened if isinstance(opened, Failure) else []
+            while type(answer) is list:
+                if answer:
+                    yield answer
+                answer = await self._guarded(self._step, exchange, sent)
+            ended = True
+            self._ended(request, breaker, answer)
+            yield answer
+        finally:
+            exchange.abandon()
+            if not ended:
+                breaker.released()
+
+    def _ended(self, request: Request, breaker: Breaker, answer: Answer) -> None:
+        if isinstance(answer, Reply):
+            breaker.succeeded()
+            self._format.replied(request, answer)
+        elif isinstance(answer, Failure):
+            breaker.failed(answer.kind)
+            self._format.failed(request, answer)
+
+    async def _guarded(self, work: Work, exchange: Exchange, sent: Sent) -> Any:
+        """Does one part of an exchange; what the world does to it comes back as a failure."""
+        from aiohttp import ClientError
+
+        from .http import BadEncoding, Expired, TooMuch
+        from .sse import LineTooLong
+
+        try:
+            return await work(exchange, sent)
+        except Expired as error:
+            kind: Any = f"{error}_timeout"
+            return self._failure(kind, f"no {str(error).replace('_', ' ')} in time", exchange, sent)
+        except (TooMuch, LineTooLong) as error:
+            return self._failure("reply_too_large", str(error), exchange, sent)
+        except (msgspec.DecodeError, UnicodeError, BadEncoding) as error:
+            return self._failure("malformed_reply", f"the answer is not the format: {error}", exchange, sent)
+        except (ClientError, OSError) as error:
+            broken, message = network_failure(error, begun=exchange.response is not None)
+            return self._failure(broken, message, exchange, sent)
+
+    async def _open(self, exchange: Exchange, sent: Sent) -> Failure | None:
+        """Sends the request; none once a good answer has begun."""
+        from .http import ERROR_BYTES_MAX
+
+        streamed = sent.request.stream
+        response = await exchange.send(
+            self._session(), self._url(streamed), self._headers(sent.key, streamed), sent.body, streamed=streamed
+        )
+        headers = response.headers
+        sent.request_id = next((headers[name] for name in REQUEST_ID_HEADERS if name in headers), None)
+        if response.status != 200:
+            text = await exchange.whole(ERROR_BYTES_MAX)
+            return classify.from_response(response.status, headers, text, self._context(exchange, sent))
+        wanted = SSE_TYPE if streamed else JSON_TYPE
+        if response.content_type != wanted:
+            message = f"expected {wanted}, got {response.content_type!r}"
+            return self._failure("malformed_reply", message, exchange, sent)
+        return None
+
+    async def _step(self, exchange: Exchange, sent: Sent) -> Answer:
+        """The deltas of the next network chunk that has some, or the end."""
+        reader = sent.reader
+        if reader is None:
+            reader = sent.reader = self._format.reader(sent.request)
+            sent.parser = EventParser()
+        if not sent.request.stream:
+            reader.whole(await exchange.whole())
+            return self._closed(exchange, sent, reader)
+        watch = exchange.watch
+        assert watch is not None
+        assert sent.parser is not None
+        while not (reader.ended or reader.error is not None):
+            chunk = await exchange.read()
+            if not chunk:
+                return self._closed(exchange, sent, reader)
+            events = sent.parser.feed(chunk)
+            deltas = reader.feed(events) if events else []
+            if deltas or reader.moved:
+                watch.content()
+                reader.moved = False
+            if deltas:
+                if sent.first_output_ms is None:
+                    sent.first_output_ms = exchange.elapsed_ms()
+                return deltas
+        await exchange.finish()
+        return self._closed(exchange, sent, reader)
+
+    def _closed(self, exchange: Exchange, sent: Sent, reader: Reader) -> Reply | Failure:
+        context = self._context(exchange, sent)
+        if reader.error is not None:
+            return classify.from_stream(reader.error, context)
+        if not reader.ended:
+            message = "the stream ended without its end marker" if sent.request.stream else "the answer is incomplete"
+            return classify.failed("truncated_reply", message, context)
+        assert exchange.response is not None
+        return reader.draft.close(
+            context,
+            sent_bytes=len(sent.body),
+            quotas=classify.quotas(exchange.response.headers),
+            first_output_ms=sent.first_output_ms,
+        )
+
+    def _failure(self, kind: FailureKind, message: str, exchange: Exchange, sent: Sent) -> Failure:
+        return classify.failed(kind, message, self._context(exchange, sent))
+
+    def _context(self, exchange: Exchange, sent: Sent) -> Context:
+        return Context(self.endpoint.name, self.model, sent.key, sent.request_id, exchange.elapsed_ms())
+
+    async def _body(self, request: Request) -> Rendered:
+        kept = self._histories.take(request.session, request.lane, request.items)
+        blobs: dict[str, str | None] = {}
+        if request.blobs is not None:
+            for ref in blob_refs(request.items[len(kept.history.items) :]):
+                raw = await request.blobs(ref)
+                blobs[ref.digest] = None if raw is None else base64.b64encode(raw).decode()
+            if blobs:  # another request of this conversation may have run while the blobs were fetched
+                kept = self._histories.take(request.session, request.lane, request.items)
+        return self._render(request, kept, blobs)
+
+    async def _key(self) -> tuple[str | None, Failure | None]:
+        credential = self._credential
+        if credential is None or isinstance(credential, str):
+            key = credential
+        else:
+            given = credential()
+            key = await given if inspect.isawaitable(given) else given
+        if not key and self.endpoint.needs_key:
+            names = " or ".join(self.endpoint.key_env) or "a credential"
+            context = Context(self.endpoint.name, self.model)
+            return None, classify.failed("no_credentials", f"no key for {self.endpoint.name!r}: set {names}", context)
+        return key or None, None
+
+    async def _renewed(self, failure: Failure, sent: Sent) -> bool:
+        """After a 401: tells the credential, and takes its next key if it has one."""
+        refused = getattr(self._credential, "refused", None)
+        if failure.status != 401 or refused is None or sent.key is None:
+            return False
+        answer = refused(sent.key)
+        if not (await answer if inspect.isawaitable(answer) else answer):
+            return False
+        sent.key, missing = await self._key()
+        return missing is None
+
+    def _headers(self, key: str | None, streamed: bool) -> dict[str, str]:
+        endpoint = self.endpoint
+        headers = {
+            "Content-Type": JSON_TYPE,
+            "Accept": SSE_TYPE if streamed else JSON_TYPE,
+            "Accept-Encoding": "identity",
+            "User-Agent": USER_AGENT,
+            **endpoint.headers,
+        }
+        if key:
+            headers[endpoint.auth_header] = f"{endpoint.auth_scheme} {key}" if endpoint.auth_scheme else key
+        return headers
+
+    def _url(self, streamed: bool) -> Any:
+        found = self._urls.get(streamed)
+        if found is None:
+            from yarl import URL
+
+            found = URL(self.endpoint.base_url + self._format.path(stream=streamed), encoded=True)
+            if self.endpoint.query:
+                found = found.update_query(self.endpoint.query)
+            self._urls[streamed] = found
+        return found
+
+    def _session(self) -> Any:
+        from .http import transport
+
+        mine = transport()
+        if mine is not self._transport:
+            mine.users += 1
+            self._transport = mine
+        return mine.session()
+
+    def _breaker_of(self, key: str | None) -> Breaker:
+        if self._breaker is None or (self._breaker_key is not None and self._breaker_key != (key or "")):
+            digest = hashlib.sha256((key or "").encode()).hexdigest()[:16]
+            self._breaker = breaker_for(self.endpoint.base_url, digest)
+            self._breaker_key = key or ""
+        return self._breaker
+
+    async def close(self) -> None:
+        """Gives the shared client session back; the last model to do so closes it."""
+        mine, self._transport = self._transport, None
+        if mine is not None:
+            mine.users -= 1
+            if mine.users <= 0:
+                await mine.close()
+
+
+def make_format(endpoint: Endpoint, model: str, info: ModelInfo) -> Format:
+    """The wire format of an endpoint, imported at its first use."""
+    if endpoint.wire == "openai_chat":
+        from .openai_chat import ChatFormat
+
+        return ChatFormat(endpoint, model, info)
+    if endpoint.wire == "anthropic":
+        from .anthropic import MessagesFormat
+
+        return MessagesFormat(endpoint, model, info)
+    if endpoint.wire == "openai_responses":
+        from .openai_responses import ResponsesFormat
+
+        return ResponsesFormat(endpoint, model, info)
+    from .gemini import GeminiFormat
+
+    return GeminiFormat(endpoint, model, info)
+
+
+def head_inputs(request: Request) -> tuple[Any, ...]:
+    """What the head of a body is made from."""
+    return (
+        request.instructions,
+        request.knowledge,
+        request.tools,
+        request.server_tools,
+        request.output,
+        request.settings,
+        request.stream,
+        request.session,
+        request.lane,
+    )
+
+
+def network_failure(error: Exception, *, begun: bool) -> tuple[FailureKind, str]:
+    """What went wrong below HTTP. The messages of aiohttp name hosts and ports, never headers."""
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientPayloadError) and not isinstance(error.__cause__, OSError):
+        return "truncated_reply", "the body ended before it was complete"
+    if begun:
+        return "connection_reset", f"the connection broke while the answer came: {type(error).__name__}"
+    if isinstance(error, aiohttp.ServerTimeoutError | TimeoutError):
+        return "connect_timeout", "no connection in time"
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientProxyConnectionError):
+        return "connect_failed", f"cannot connect: {error}"
+    if isinstance(error, aiohttp.ClientConnectionError | ConnectionError):
+        return "connection_reset", f"the connection broke before the answer: {type(error).__name__}"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return "malformed_reply", f"the answer is not HTTP: {type(error).__name__}"
+    return "connect_failed", f"cannot connect: {type(error).__name__}"
+
+
+def last_speaker_is_model(items: list[HistoryItem]) -> bool:
+    return bool(items) and isinstance(items[-1], AssistantItem)
+
+
+def closing_text(request: Request) -> str:
+    """What is said after the history: the task state, or a nudge where the model spoke last."""
+    if request.task_state:
+        return request.task_state
+    return CONTINUE if last_speaker_is_model(request.items) or not request.items else ""
+
+
+def tool_choice_name(settings: ModelSettings) -> str | None:
+    """The tool that must be called, where one is named."""
+    return settings.tool_choice if settings.tool_choice not in ("auto", "none", "required") else None
