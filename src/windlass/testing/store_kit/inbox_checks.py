@@ -1,0 +1,163 @@
+"""Promises about the inbox and the leases: every command once, in order, never lost; one owner at a time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from windlass.events.errors import CommandTaken, LeaseHeld, NotFound, StaleEpoch, UsageError
+from windlass.store.base import COMMAND_BYTES_MAX, InboxCommand, Key, Sent
+
+from .case import NOW_MS, TTL_MS, StoreCase, Writer, raises
+
+PARALLEL = 1_000
+
+
+def command(command_id: str, data: bytes = b"{}", at_ms: int = NOW_MS) -> InboxCommand:
+    return InboxCommand(command_id=command_id, at_ms=at_ms, data=data)
+
+
+async def commands_wait_in_order(case: StoreCase) -> None:
+    async with case.open() as store:
+        writer = await Writer(store).claim()
+        # Neither the ids nor the clock give the order.
+        for i, command_id in enumerate(("z", "a", "m")):
+            sent = await store.send(writer.key, command(command_id, b'{"i":%d}' % i, at_ms=NOW_MS - i))
+            assert sent == Sent(new=True, taken=False)
+        waiting = await store.inbox(writer.key)
+        assert [(c.command_id, c.data, c.at_ms) for c in waiting] == [
+            ("z", b'{"i":0}', NOW_MS), ("a", b'{"i":1}', NOW_MS - 1), ("m", b'{"i":2}', NOW_MS - 2),
+        ]  # fmt: skip
+        assert [c.position for c in waiting] == sorted({c.position for c in waiting})
+        assert [c.command_id for c in await store.inbox(writer.key, limit=2)] == ["z", "a"]
+        await writer.append(takes=["a"])
+        assert [c.command_id for c in await store.inbox(writer.key)] == ["z", "m"]
+        await writer.append(takes=["z", "m"])
+        assert await store.inbox(writer.key) == []
+
+
+async def sending_again_changes_nothing(case: StoreCase) -> None:
+    async with case.open() as store:
+        writer = await Writer(store).claim()
+        await store.send(writer.key, command("a", b'"first"'))
+        assert await store.send(writer.key, command("a", b'"second"')) == Sent(new=False, taken=False)
+        assert [c.data for c in await store.inbox(writer.key)] == [b'"first"']
+        await writer.append(takes=["a"])
+        assert await store.send(writer.key, command("a")) == Sent(new=False, taken=True)
+        assert await store.inbox(writer.key) == []
+        await writer.append(takes=["direct"])  # taken without ever having been in the inbox
+        assert await store.send(writer.key, command("direct")) == Sent(new=False, taken=True)
+        assert await store.inbox(writer.key) == []
+
+
+async def one_id_sent_a_thousand_times_at_once_is_one(case: StoreCase) -> None:
+    async with case.open() as store:
+        writer = await Writer(store).claim()
+        results = await asyncio.gather(*(store.send(writer.key, command("once")) for _ in range(PARALLEL)))
+        assert sum(sent.new for sent in results) == 1
+        assert len(await store.inbox(writer.key, limit=PARALLEL)) == 1
+
+
+async def one_id_taken_a_thousand_times_at_once_is_one(case: StoreCase) -> None:
+    """Each rival append would be legal on its own: only the command id stands between them."""
+    async with case.open() as store:
+        writer = await Writer(store).claim()
+        await writer.append(takes=["once"])
+        results = await asyncio.gather(
+            *(store.append(writer.key, writer.seal(), takes=["once"]) for _ in range(PARALLEL)),
+            return_exceptions=True,
+        )
+        assert all(isinstance(result, CommandTaken) for result in results)
+        taken = [t for t in await store.taken(writer.key) if t.command_id == "once"]
+        assert len(taken) == 1
+
+
+async def many_senders_lose_nothing(case: StoreCase) -> None:
+    async with case.open() as store:
+        writers = [await Writer(store, f"s{i}").claim() for i in range(10)]
+        ids = [f"c{i}" for i in range(30)]
+        await asyncio.gather(*(store.send(w.key, command(i, i.encode())) for i in ids for w in writers))
+        for writer in writers:
+            assert sorted(c.command_id for c in await store.inbox(writer.key)) == sorted(ids)
+            await asyncio.gather(
+                writer.append(takes=ids[:10]), *(store.send(writer.key, command(f"late{i}")) for i in range(5))
+            )
+            left = {c.command_id for c in await store.inbox(writer.key)}
+            assert left == set(ids[10:]) | {f"late{i}" for i in range(5)}, left
+
+
+async def any_bytes_may_be_sent(case: StoreCase) -> None:
+    payloads = [
+        bytes(range(256)),
+        b"",
+        b"\n\r\x00",
+        '"\u2028"'.encode(),
+        b"\xff\xfe",
+        b'{"a":"\\ud800"}',
+        b"x" * 300_000,
+    ]
+    async with case.open() as store:
+        writer = await Writer(store).claim()
+        for i, payload in enumerate(payloads):
+            await store.send(writer.key, command(f"c{i}", payload))
+        assert [c.data for c in await store.inbox(writer.key)] == payloads
+        await raises(UsageError, store.send(writer.key, command("large", b"x" * (COMMAND_BYTES_MAX + 1))))
+        await raises(UsageError, store.send(writer.key, command("")))
+        await raises(NotFound, store.send(Key("default", "nobody"), command("c")))
+    if case.capabilities.durable:
+        async with case.open() as store:
+            assert [c.data for c in await store.inbox(writer.key)] == payloads
+
+
+async def a_lease_keeps_others_away(case: StoreCase) -> None:
+    async with case.open() as store:
+        mine = await Writer(store, runner="mine").claim()
+        error = await raises(
+            LeaseHeld, store.claim(mine.key, runner="other", ttl_ms=TTL_MS, now_ms=NOW_MS + TTL_MS - 1)
+        )
+        assert (error.owner, error.until_ms) == ("mine", NOW_MS + TTL_MS)
+        await store.keep(mine.key, runner="mine", epoch=1, ttl_ms=TTL_MS, now_ms=NOW_MS + 10_000)
+        await raises(LeaseHeld, store.claim(mine.key, runner="other", ttl_ms=TTL_MS, now_ms=NOW_MS + TTL_MS))
+        other = await store.claim(mine.key, runner="other", ttl_ms=TTL_MS, now_ms=NOW_MS + 10_000 + TTL_MS)
+        assert (other.epoch, other.until_ms) == (2, NOW_MS + 10_000 + 2 * TTL_MS)
+        await raises(StaleEpoch, store.keep(mine.key, runner="mine", epoch=1, ttl_ms=TTL_MS, now_ms=NOW_MS))
+        await store.release(mine.key, runner="mine", epoch=1)  # lost before: nothing happens
+        await raises(LeaseHeld, store.claim(mine.key, runner="mine", ttl_ms=TTL_MS, now_ms=NOW_MS + 11_000))
+        await raises(NotFound, store.claim(Key("default", "nobody"), runner="r", ttl_ms=1, now_ms=0))
+
+
+async def a_lease_given_back_is_free_and_renewable(case: StoreCase) -> None:
+    async with case.open() as store:
+        mine = await Writer(store, runner="mine").claim()
+        assert (await mine.claim(renew=True)).epoch == 1
+        assert (await mine.claim()).epoch == 2
+        await store.release(mine.key, runner="mine", epoch=2)
+        assert (await mine.claim(renew=True)).epoch == 2  # nobody took it since
+        await mine.append()
+        await store.release(mine.key, runner="mine", epoch=2)
+        assert (await Writer(store, runner="other").claim(renew=True)).epoch == 3
+        await store.release(mine.key, runner="other", epoch=3)
+        assert (await mine.claim(renew=True)).epoch == 4  # another had it in between
+
+
+async def of_many_claims_at_once_one_wins(case: StoreCase) -> None:
+    async with case.open() as store:
+        await store.create(Key("default", "s1"))
+        claims = [
+            store.claim(Key("default", "s1"), runner=f"r{i}", ttl_ms=TTL_MS, now_ms=NOW_MS) for i in range(50)
+        ]  # fmt: skip
+        results = await asyncio.gather(*claims, return_exceptions=True)
+        assert sum(not isinstance(result, BaseException) for result in results) == 1
+        assert sum(isinstance(result, LeaseHeld) for result in results) == 49
+
+
+CHECKS = (
+    commands_wait_in_order,
+    sending_again_changes_nothing,
+    one_id_sent_a_thousand_times_at_once_is_one,
+    one_id_taken_a_thousand_times_at_once_is_one,
+    many_senders_lose_nothing,
+    any_bytes_may_be_sent,
+    a_lease_keeps_others_away,
+    a_lease_given_back_is_free_and_renewable,
+    of_many_claims_at_once_one_wins,
+)

@@ -1,0 +1,30 @@
+"""The stores under test, by name: how each is opened at a place, and what it declares."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from windlass.store.base import Capabilities, Store
+from windlass.store.memory import MemoryStore
+from windlass.testing.store_kit import StoreCase
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """One kind of store."""
+
+    name: str
+    open: Callable[[pathlib.Path], Awaitable[Store]]
+    capabilities: Capabilities
+
+    def case(self, place: pathlib.Path) -> StoreCase:
+        return StoreCase(lambda: self.open(place), self.capabilities)
+
+
+async def open_memory(place: pathlib.Path) -> Store:
+    return MemoryStore()
+
+
+SUBJECTS = (Subject("memory", open_memory, Capabilities(durable=False, multi_process=False, transactional=True)),)
