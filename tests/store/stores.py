@@ -9,6 +9,7 @@ import msgspec
 
 from windlass.store.base import Capabilities, Store
 from windlass.store.memory import MemoryStore
+from windlass.store.sqlite import SqliteStore
 from windlass.testing.store_kit import StoreCase
 
 
@@ -27,4 +28,16 @@ async def open_memory(place: pathlib.Path) -> Store:
     return MemoryStore()
 
 
-SUBJECTS = (Subject("memory", open_memory, Capabilities(durable=False, multi_process=False, transactional=True)),)
+async def open_sqlite(place: pathlib.Path) -> Store:
+    return await SqliteStore.open(place / "store.db")
+
+
+async def open_sqlite_normal(place: pathlib.Path) -> Store:
+    return await SqliteStore.open(place / "store.db", durability="normal")
+
+
+SUBJECTS = (
+    Subject("memory", open_memory, Capabilities(durable=False, multi_process=False, transactional=True)),
+    Subject("sqlite", open_sqlite, SqliteStore.CAPABILITIES),
+    Subject("sqlite-normal", open_sqlite_normal, SqliteStore.CAPABILITIES),
+)
