@@ -23,7 +23,7 @@ from windlass.events.blocks import (
     ServerTool,
     Text,
 )
-from windlass.events.failures import Failure, FinishReason
+from windlass.events.failures import Failure, FailureKind, FinishReason
 from windlass.events.items import ProposedCall
 from windlass.events.usage import Quota, Usage
 
@@ -54,7 +54,7 @@ class Span:
 class CallDraft:
     """A call that is still growing. `args` is set where a provider sends them parsed."""
 
-    __slots__ = ("args", "call_id", "custom", "data", "ordinal", "parts", "size", "tool")
+    __slots__ = ("args", "call_id", "custom", "cut", "data", "ordinal", "parts", "size", "tool")
 
     def __init__(self, ordinal: int) -> None:
         self.ordinal = ordinal
@@ -63,6 +63,7 @@ class CallDraft:
         self.size = 0
         self.call_id: str | None = None
         self.custom = False
+        self.cut = False
         self.args: Any = None
         self.data: JsonObject | None = None
 
@@ -89,6 +90,8 @@ class Draft:
         self.warnings: list[str] = []
         self.generated: dict[str, bytes] = {}
         self.provider_data: JsonObject | None = None
+        self.failure: tuple[FailureKind, str] | None = None
+        """Set where the provider says that its own answer is unusable."""
 
     def span(self, kind: str) -> Span:
         """The span that text of this kind belongs to now: the last entry, or a new one."""
@@ -135,6 +138,8 @@ class Draft:
     ) -> Reply | Failure:
         """The complete reply, or the failure that it amounts to."""
         finish: FinishReason = self.finish or "other"
+        if self.failure is not None:
+            return failed(*self.failure, context)
         if len(self.calls) > CALLS_MAX:
             return failed("malformed_reply", f"{len(self.calls)} calls in one reply, at most {CALLS_MAX}", context)
         calls = self._closed_calls(finish)
@@ -170,7 +175,7 @@ class Draft:
         closed: list[ProposedCall] = []
         last = self.entries[-1] if self.entries else None
         for draft in self.calls:
-            cut = draft is last and finish not in WHOLE_FINISHES
+            cut = draft.cut or (draft is last and finish not in WHOLE_FINISHES)
             closed.append(self._closed(draft, cut=cut, finish=finish))
             if draft.call_id:
                 if draft.call_id in seen:

@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions, and everything that calls itself compatible with it.
+"""OpenAI Chat Completions, and everything that calls itself compatible with it: how requests are written.
 
 What endpoints do differently is in their `Quirks`; nothing here asks for an endpoint by name.
 """
@@ -10,19 +10,21 @@ from typing import Any
 import msgspec
 
 from windlass.events.blocks import Audio, Document, Image, InputBlock, Reasoning, Refusal, Resource, ResultBlock, Text
-from windlass.events.errors import UsageError
-from windlass.events.failures import Failure, FinishReason
+from windlass.events.failures import Failure
 from windlass.events.items import AssistantItem, CallPart, ImagePart, ResultItem, ToolSchema, UserItem
-from windlass.events.usage import Usage
 
-from .base import CallPartDelta, Delta, ModelInfo, ReasoningPart, RefusalPart, Reply, Request, TextPart
-from .draft import CallDraft, Draft
+from .base import ModelInfo, Reply, Request
+from .draft import Draft
 from .endpoints import Endpoint, matches
 from .history import History, plain_json, sorted_json
+from .openai_chat_reader import ChatReader
 from .render import (
     EMPTY,
+    OUTPUT_NOTE,
     alnum9,
     as_text,
+    canonical,
+    check_extra,
     check_names,
     decoded,
     gone,
@@ -59,16 +61,6 @@ OWNED = frozenset(
         "prompt_cache_key",
     }
 )
-FINISHES: dict[str, FinishReason] = {
-    "stop": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "model_length": "length",
-    "content_filter": "content_filter",
-    "error": "error",
-    "eos": "stop",
-}
 THINKING_TOKENS = {"minimal": 512, "low": 1_024, "medium": 8_192, "high": 24_576}
 BRIDGE = b'{"role":"assistant","content":"(noted)"}'
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
@@ -247,9 +239,7 @@ class ChatFormat:
     def head(self, request: Request) -> bytes:
         check_names(request.tools)
         settings, quirks = request.settings, self._quirks
-        taken = sorted(OWNED & set(settings.extra))
-        if taken:
-            raise UsageError(f"extra settings {taken!r} are set by windlass itself: use the named settings instead")
+        check_extra(settings.extra, OWNED)
         fields: dict[str, Any] = {"model": self._model, **dict(sorted(quirks.body.items()))}
         fields.update(sorted(settings.extra.items()))
         fields.update(self._limits(request))
@@ -317,16 +307,15 @@ class ChatFormat:
 
     def _tool_fields(self, request: Request) -> dict[str, Any]:
         settings = request.settings
-        declared = [self._tool(tool) for tool in request.tools]
-        declared += [{"type": tool.name, **tool.config} for tool in request.server_tools]
+        declared: list[Any] = [canonical(self._tool(tool)) for tool in request.tools]
+        declared += [canonical({"type": tool.name, **tool.config}) for tool in request.server_tools]
         by_tool = request.output is not None and self._output == "tool"
         if by_tool and request.output is not None:
-            note = "Gives the final answer. Call it once, when the answer is complete."
-            function = {"name": request.output.name, "description": note, "parameters": request.output.json_schema}
-            declared.append({"type": "function", "function": function})
+            about = {"name": request.output.name, "description": OUTPUT_NOTE}
+            declared.append({"type": "function", "function": {**about, "parameters": request.output.json_schema}})
         if not declared or not self._tools:
             return {}
-        fields: dict[str, Any] = {"tools": msgspec.Raw(b"[" + b",".join(tool_json(tool) for tool in declared) + b"]")}
+        fields: dict[str, Any] = {"tools": declared}
         named = tool_choice_name(settings)
         if named is not None:
             fields["tool_choice"] = {"type": "function", "function": {"name": named}}
@@ -367,227 +356,11 @@ class ChatFormat:
         by_tool = request.output.name if request.output is not None and self._output == "tool" else ""
         return ChatReader(Draft(self._endpoint.name, text_tools=text_tools, output_tool=by_tool))
 
+    def prepared(self, request: Request) -> Request:
+        return request
+
     def replied(self, request: Request, reply: Reply) -> None:
         """Nothing to remember."""
 
     def failed(self, request: Request, failure: Failure) -> None:
         """Nothing to forget."""
-
-
-def tool_json(tool: dict[str, Any]) -> bytes:
-    return sorted_json(tool)
-
-
-class Function(msgspec.Struct):
-    name: str | None = None
-    arguments: str | None = None
-
-
-class Custom(msgspec.Struct):
-    name: str | None = None
-    input: str | None = None
-
-
-class ToolCall(msgspec.Struct):
-    index: int | None = None
-    id: str | None = None
-    type: str | None = None
-    function: Function | None = None
-    custom: Custom | None = None
-
-
-class ImageUrl(msgspec.Struct, frozen=True):
-    url: str = ""
-
-
-class MadeImage(msgspec.Struct):
-    image_url: ImageUrl = ImageUrl()
-
-
-class Message(msgspec.Struct):
-    content: str | None = None
-    refusal: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    reasoning_details: list[dict[str, Any]] | None = None
-    tool_calls: list[ToolCall] | None = None
-    images: list[MadeImage] | None = None
-
-
-class Choice(msgspec.Struct):
-    index: int = 0
-    delta: Message | None = None
-    message: Message | None = None
-    finish_reason: str | None = None
-
-
-class PromptDetails(msgspec.Struct):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-
-
-class OutputDetails(msgspec.Struct):
-    reasoning_tokens: int | None = None
-
-
-class Counts(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: PromptDetails | None = None
-    completion_tokens_details: OutputDetails | None = None
-    prompt_cache_hit_tokens: int | None = None
-
-
-class Chunk(msgspec.Struct):
-    id: str | None = None
-    model: str | None = None
-    choices: list[Choice] | None = None
-    usage: Counts | None = None
-    error: Any = None
-
-
-decode_chunk = msgspec.json.Decoder(Chunk).decode
-
-
-class ChatReader:
-    """Reads the chunks of a streamed completion, or a whole one."""
-
-    def __init__(self, draft: Draft) -> None:
-        self.draft = draft
-        self.ended = False
-        self.error: Any = None
-        self.moved = False
-        self._calls: dict[int | str, CallDraft] = {}
-        self._details: list[dict[str, Any]] = []
-        self._named = False
-
-    def feed(self, events: list[bytes]) -> list[Delta]:
-        out: list[Delta] = []
-        for data in events:
-            if data[:6] == b"[DONE]":
-                self._end()
-                break
-            chunk = decode_chunk(data)
-            if not self._named or chunk.error is not None or chunk.usage is not None:
-                self._about(chunk)
-                if self.error is not None:
-                    break
-            if chunk.choices:
-                choice = chunk.choices[0]
-                if choice.delta is not None:
-                    self._message(choice.delta, out)
-                if choice.finish_reason is not None:
-                    self._finish(choice.finish_reason)
-        return out
-
-    def whole(self, body: bytes) -> None:
-        completion = decode_chunk(body)
-        self._about(completion)
-        if self.error is not None or not completion.choices:
-            return
-        choice = completion.choices[0]
-        if choice.message is not None:
-            for index, call in enumerate(choice.message.tool_calls or ()):
-                call.index = index
-            self._message(choice.message, [])
-        if choice.finish_reason is not None:
-            self._finish(choice.finish_reason)
-            self._end()
-
-    def _end(self) -> None:
-        """The end marker alone is not enough: without a finish reason nothing says that the answer is whole."""
-        if self._details:
-            self.draft.span("reasoning").opaque = plain_json(self._details).decode()
-            self._details = []
-        self.ended = self.draft.finish is not None
-
-    def _about(self, chunk: Chunk) -> None:
-        draft = self.draft
-        self.error = chunk.error
-        if chunk.id:
-            draft.response_id = chunk.id
-        if chunk.model:
-            draft.model = chunk.model
-        self._named = bool(draft.response_id and draft.model)
-        if chunk.usage is not None and chunk.usage.prompt_tokens is not None:
-            draft.usage = usage_of(chunk.usage)
-
-    def _message(self, message: Message, out: list[Delta]) -> None:
-        text = message.content
-        if text:
-            self.draft.span("text").parts.append(text)
-            out.append(TextPart(text=text))
-        thought = message.reasoning_content or message.reasoning
-        if thought:
-            self.draft.span("reasoning").parts.append(thought)
-            out.append(ReasoningPart(text=thought))
-        if message.reasoning_details:
-            self._add_details(message.reasoning_details, thought is None, out)
-        if message.refusal:
-            self.draft.span("refusal").parts.append(message.refusal)
-            out.append(RefusalPart(text=message.refusal))
-        if message.tool_calls:
-            for call in message.tool_calls:
-                self._call(call, out)
-        for image in message.images or ():
-            media, _, data = image.image_url.url.partition(";base64,")
-            self.draft.image(data, media.removeprefix("data:"))
-            self.moved = True
-
-    def _add_details(self, details: list[dict[str, Any]], show: bool, out: list[Delta]) -> None:
-        """Reasoning in pieces that must go back as one list: pieces of one index are one entry."""
-        for detail in details:
-            last = self._details[-1] if self._details else None
-            same = last is not None and all(last.get(key) == detail.get(key) for key in ("type", "index"))
-            for field in ("text", "summary", "data"):
-                piece = detail.get(field)
-                if same and last is not None and isinstance(piece, str):
-                    last[field] = str(last.get(field) or "") + piece
-            if same and last is not None:
-                last.update({key: value for key, value in detail.items() if key in ("signature", "id") and value})
-            else:
-                self._details.append(dict(detail))
-            text = detail.get("text") or detail.get("summary")
-            span = self.draft.span("reasoning")
-            if show and isinstance(text, str) and text:
-                span.parts.append(text)
-                out.append(ReasoningPart(text=text))
-
-    def _call(self, call: ToolCall, out: list[Delta]) -> None:
-        """A piece of a call. Pieces belong together by index; where an endpoint sends none, a new id begins a call."""
-        key: int | str = call.index if call.index is not None else call.id or len(self._calls) - 1
-        draft = self._calls.get(key)
-        if draft is not None and call.id and draft.call_id and call.id != draft.call_id:
-            draft = None  # the same index with another id is another call
-        if draft is None:
-            draft = self._calls[key] = self.draft.new_call()
-            draft.custom = call.type == "custom" or call.custom is not None
-        if call.id:
-            draft.call_id = call.id
-        name = (call.function.name if call.function else None) or (call.custom.name if call.custom else None)
-        fragment = (call.function.arguments if call.function else None) or (call.custom.input if call.custom else None)
-        if name and not draft.tool:
-            draft.tool = name
-        if fragment:
-            draft.add(fragment)
-        out.append(CallPartDelta(ordinal=draft.ordinal, tool=name or None, fragment=fragment or ""))
-
-    def _finish(self, reason: str) -> None:
-        known = FINISHES.get(reason)
-        if known is None:
-            self.draft.warn(f"unknown finish reason {reason!r}")
-        self.draft.finish = known or "other"
-        if self.draft.finish == "stop" and any(getattr(e, "kind", "") == "refusal" for e in self.draft.entries):
-            self.draft.finish = "refusal"
-
-
-def usage_of(counts: Counts) -> Usage:
-    prompt, output = counts.prompt_tokens_details, counts.completion_tokens_details
-    cached = (prompt.cached_tokens if prompt else None) or counts.prompt_cache_hit_tokens or 0
-    return Usage(
-        input_tokens=counts.prompt_tokens or 0,
-        output_tokens=counts.completion_tokens or 0,
-        cache_read_tokens=cached,
-        cache_write_tokens=(prompt.cache_write_tokens if prompt else None) or 0,
-        reasoning_tokens=(output.reasoning_tokens if output else None) or 0,
-    )

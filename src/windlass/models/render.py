@@ -6,6 +6,9 @@ import base64
 import hashlib
 import re
 import string
+from typing import Any
+
+import msgspec
 
 from windlass.events.blocks import (
     Audio,
@@ -32,6 +35,7 @@ ALNUM = string.ascii_letters + string.digits
 EMPTY = "(empty)"
 CONTINUE = "Continue."
 START = "(start of the conversation)"
+OUTPUT_NOTE = "Gives the final answer. Call it once, when the answer is complete."
 GONE = "is no longer available"
 TEXT_MEDIA = ("text/", "application/json", "application/xml", "application/yaml")
 
@@ -73,6 +77,13 @@ def check_names(tools: tuple[ToolSchema, ...]) -> None:
         if tool.name in seen:
             raise UsageError(f"two tools are called {tool.name!r}: give one of them an alias")
         seen.add(tool.name)
+
+
+def check_extra(extra: dict[str, Any], owned: frozenset[str]) -> None:
+    """Raises for an extra setting that would override what we set ourselves."""
+    taken = sorted(owned & set(extra))
+    if taken:
+        raise UsageError(f"extra settings {taken!r} are set by windlass itself: use the named settings instead")
 
 
 def text_parameters(tool: ToolSchema) -> dict[str, object]:
@@ -143,3 +154,13 @@ def gone(block: InputBlock | ResultBlock, why: str = GONE) -> str:
 def system_text(instructions: str, knowledge: tuple[str, ...]) -> str:
     """Instructions and knowledge as one text, for formats with a single system text."""
     return "\n\n".join(part for part in (instructions, *knowledge) if part)
+
+
+def canonical(value: dict[str, Any]) -> Any:
+    """A value whose bytes do not depend on the order of its dictionaries."""
+    return msgspec.Raw(sorted_json(value)) if value else {}
+
+
+def canonical_value(value: Any) -> Any:
+    """Any JSON value, its bytes independent of the order of dictionaries."""
+    return msgspec.Raw(sorted_json(value))

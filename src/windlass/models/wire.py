@@ -54,6 +54,10 @@ class Reader(Protocol):
         """Takes the data of some events in. Raises msgspec's errors for what is not the format."""
         ...
 
+    def eof(self) -> None:
+        """The body has ended, with or without an end marker."""
+        ...
+
     def whole(self, body: bytes) -> None:
         """Takes a whole answer in that did not stream."""
         ...
@@ -77,6 +81,10 @@ class Format(Protocol):
         ...
 
     def reader(self, request: Request) -> Reader: ...
+
+    def prepared(self, request: Request) -> Request:
+        """The request as it is encoded: the same one, unless the provider holds a part of it."""
+        ...
 
     def replied(self, request: Request, reply: Reply) -> None:
         """Told of each complete reply."""
@@ -257,6 +265,7 @@ class WireModel:
         while not (reader.ended or reader.error is not None):
             chunk = await exchange.read()
             if not chunk:
+                reader.eof()
                 return self._closed(exchange, sent, reader)
             events = sent.parser.feed(chunk)
             deltas = reader.feed(events) if events else []
@@ -292,6 +301,7 @@ class WireModel:
         return Context(self.endpoint.name, self.model, sent.key, sent.request_id, exchange.elapsed_ms())
 
     async def _body(self, request: Request) -> Rendered:
+        request = self._format.prepared(request)
         kept = self._histories.take(request.session, request.lane, request.items)
         blobs: dict[str, str | None] = {}
         if request.blobs is not None:
