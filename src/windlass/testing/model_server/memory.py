@@ -6,7 +6,7 @@ from typing import Any
 
 from windlass.events.blocks import JsonObject
 
-from .answers import Think
+from .answers import Call, Think
 from .rendering import Made, WireRefused, objects
 from .wire_responses import items_of
 
@@ -20,10 +20,10 @@ class Memory:
     def __init__(self) -> None:
         self.signed: dict[str, str] = {}
         self.stored: dict[str, list[JsonObject]] = {}
+        self.unthinking: dict[str, bool] = {}
+        """Calls that this server made without any thinking before them, so that none can be asked back."""
         self.preceded: dict[str, str] = {}
         """For an output item's id, the id of the reasoning item that stood right before it."""
-        self.unstored: dict[str, bool] = {}
-        """Ids of items that were made with `store: false`, which the vendor cannot look up."""
 
     def input_of(self, body: JsonObject) -> list[Any]:
         """The whole input of a Responses request: what the server kept, then what came now."""
@@ -42,14 +42,22 @@ class Memory:
 
     def remember(self, made: Made) -> None:
         """Keeps what later requests are checked against."""
+        thought = False
         for part in made.parts:
-            if isinstance(part, Think) and part.opaque is not None:
-                self.signed[part.opaque] = part.text
+            if isinstance(part, Think):
+                thought = True
+                if part.opaque is not None:
+                    self.signed[part.opaque] = part.text
+            elif isinstance(part, Call):
+                if part.opaque is not None:
+                    self.signed[part.opaque] = part.name
+                if not thought and part.call_id is not None:
+                    self.unthinking[part.call_id] = True
         if made.request.format == "responses":
             self._remember_response(made)
-        for table in (self.signed, self.stored, self.preceded, self.unstored):
+        for table in (self.signed, self.stored, self.unthinking, self.preceded):
             while len(table) > REMEMBERED:
-                table.pop(next(iter(table)))  # type: ignore[attr-defined]
+                table.pop(next(iter(table)))
 
     def _remember_response(self, made: Made) -> None:
         body, items = made.request.body, items_of(made)
@@ -58,8 +66,6 @@ class Memory:
         for item in items:
             if before is not None and before["type"] == "reasoning" and item["type"] != "reasoning":
                 self.preceded[item["id"]] = before["id"]
-            if not kept:
-                self.unstored[item["id"]] = True
             before = item
         if kept:
             history = objects(self.input_of(body))

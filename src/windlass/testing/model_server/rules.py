@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from . import rules_anthropic, rules_gemini, rules_openai, rules_responses
 from .memory import Memory
 from .parsed import ParsedRequest
 from .profiles import Context, Profile
 from .rendering import WireRefused
-
-NO_KEY = "missing key"
 
 
 def given_key(
@@ -76,3 +75,12 @@ def context_exceeded(request_format: str, tokens: int, window: int) -> WireRefus
 def check_request(request: ParsedRequest, context: Context, profile: Profile, memory: Memory) -> None:
     """Raises when the vendor would refuse this request."""
     profile.check(request, context)
+    match request.format:
+        case "anthropic":
+            rules_anthropic.check(request, context, memory)
+        case "openai":
+            rules_openai.check(request, strict_fields=profile.strict_fields)
+        case "responses":
+            rules_responses.check(request, memory)
+        case "gemini":
+            rules_gemini.check(request, memory)

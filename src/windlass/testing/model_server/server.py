@@ -21,7 +21,7 @@ from .memory import Memory
 from .mutations import mutate
 from .parsed import QUEUE_HEADER, Format, ParsedRequest, Recorded
 from .ports import LOOPBACK, Elsewhere, app_of, listening
-from .profiles import CALL_IDS, OPEN, PROFILES, Context, Profile
+from .profiles import CALL_IDS, OPEN, PROFILES, Context, Profile, shaped
 from .recording import PrefixViolation, prefix_violations
 from .rendering import Made, Wire, WireRefused, encode, make
 from .routing import ROOTS, Route, route_of
@@ -238,11 +238,16 @@ class ModelServer:
             made, met = self._choose(parsed, recorded, profile)
         except WireRefused as refused:
             recorded.error = refused.message
-            return await delivery.json(refused.status, wire.error(refused, request_id(recorded)), headers)
+            body = shaped(wire.error(refused, request_id(recorded)), profile)
+            return await delivery.json(refused.status, body, headers)
         headers.update(made.answer.headers)
         if met is None:
             return await send(delivery, wire, made, headers)
         recorded.fault = met.name
+        if met.how == "status":
+            refused = refusal_of(met, parsed, self.window_tokens)
+            body = shaped(wire.error(refused, request_id(recorded)), profile)
+            return await delivery.json(met.status, body, {**headers, **met.headers})
         return await self._play(delivery, wire, made, met, headers)
 
     def _parse(self, recorded: Recorded, route: Route, wire: Wire, profile: Profile) -> ParsedRequest:
@@ -297,10 +302,6 @@ class ModelServer:
         """A reply that meets a fault."""
         headers = {**headers, **met.headers}
         match met.how:
-            case "status":
-                refused = refusal_of(met, made.request, self.window_tokens)
-                body = wire.error(refused, request_id(delivery.recorded))
-                return await delivery.json(met.status, body, headers)
             case "html":
                 page = b"<!DOCTYPE html><html><head><title>Error</title></head><body><h1>Error</h1></body></html>"
                 return await delivery.body(met.status, page, "text/html; charset=utf-8", headers)

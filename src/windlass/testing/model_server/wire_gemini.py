@@ -120,7 +120,7 @@ def camel(value: Any, key: str = "") -> Any:
     if key in OPAQUE:
         return value
     if isinstance(value, dict):
-        return {CAMEL.get(name, name): camel(each, CAMEL.get(name, name)) for name, each in value.items()}
+        return {CAMEL.get(name, name): camel(each, str(CAMEL.get(name, name))) for name, each in value.items()}
     return [camel(each) for each in value] if isinstance(value, list) else value
 
 

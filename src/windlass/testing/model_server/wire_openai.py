@@ -52,7 +52,7 @@ class OpenAIWire:
             stream=stream,
             system="\n".join(each.text for each in messages if each.role == "system"),
             messages=[each for each in messages if each.role != "system"],
-            tools={name: tool for name, tool in map(tool_entry, objects(body.get("tools")))},
+            tools=dict(map(tool_entry, objects(body.get("tools")))),
             body=body,
             output_schema=schema.get("schema") if isinstance(schema, dict) else None,
         )

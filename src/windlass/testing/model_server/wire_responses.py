@@ -178,32 +178,22 @@ def item_of(part: AnyPart, ordinal: int, made: Made, encrypted: bool) -> JsonObj
 def item_events(item: JsonObject, index: int, size: int) -> Iterator[tuple[str, JsonObject]]:
     """added, what fills it, done."""
     kind = {"reasoning": "reasoning", "message": "text", "image_generation_call": "image"}.get(item["type"], "call")
+    where: JsonObject = {"item_id": item["id"], "output_index": index}
     yield kind, named("response.output_item.added", output_index=index, item=started(item))
     match item["type"]:
         case "message":
             for at, content in enumerate(item["content"]):
-                yield from content_events(
-                    content, {"item_id": item["id"], "output_index": index, "content_index": at}, size
-                )
+                yield from content_events(content, {**where, "content_index": at}, size)
         case "reasoning":
             for at, part in enumerate(item["summary"]):
-                yield from summary_events(
-                    part, {"item_id": item["id"], "output_index": index, "summary_index": at}, size
-                )
+                yield from summary_events(part, {**where, "summary_index": at}, size)
         case "function_call":
-            where = {"item_id": item["id"], "output_index": index}
             yield from grown("response.function_call_arguments", "arguments", item["arguments"], where, size)
         case "custom_tool_call":
-            where = {"item_id": item["id"], "output_index": index}
             yield from grown("response.custom_tool_call_input", "input", item["input"], where, size)
         case "image_generation_call" | "web_search_call":
-            steps = (
-                ("in_progress", "generating", "completed")
-                if kind == "image"
-                else ("in_progress", "searching", "completed")
-            )
-            for step in steps:
-                yield kind, named(f"response.{item['type']}.{step}", item_id=item["id"], output_index=index)
+            for step in ("in_progress", "generating" if kind == "image" else "searching", "completed"):
+                yield kind, named(f"response.{item['type']}.{step}", **where)
     yield "block", named("response.output_item.done", output_index=index, item=item)
 
 
