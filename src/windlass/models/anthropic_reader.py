@@ -158,7 +158,6 @@ class MessagesReader:
             if block.get("thinking"):
                 span.parts.append(block["thinking"])
                 out.append(ReasoningPart(text=block["thinking"]))
-            self.moved = True
         elif kind == "tool_use":
             call = draft.new_call()
             self._open[index] = call

@@ -56,19 +56,12 @@ KIND_OF_CODE: dict[str, FailureKind] = {
     "content_filter": "content_filtered",
     "content_policy_violation": "content_filtered",
     "data_inspection_failed": "content_filtered",
-    "api_error": "server_error",
-    "server_error": "server_error",
-    "internal_server_error": "server_error",
-    "internal_error": "server_error",
-    "internal": "server_error",
-    "unknown": "server_error",
-    "timeout_error": "server_error",
-    "deadline_exceeded": "server_error",
-    "aborted": "server_error",
-    "cancelled": "server_error",
     "previous_response_not_found": "server_error",
 }
 """Codes that say by themselves what happened, whatever the status; written in lower case."""
+
+INVALID_CODES = frozenset({"invalid_request_error", "invalid_argument", "invalid_request", "invalid_prompt"})
+"""Codes that only say that the request was bad; inside a stream, where there is no status, they count."""
 
 KIND_OF_STATUS: dict[int, FailureKind] = {
     400: "invalid_request",
@@ -198,8 +191,8 @@ def kind_of(status: int | None, said: ErrorBody) -> FailureKind:
     if status in (400, 413, 422, None) and CONTEXT_WORDS.search(said.message):
         return "context_exceeded"
     if status is None:
-        bad_request = any(code.lower().startswith(("invalid_request", "invalid_argument")) for code in said.codes)
-        return "invalid_request" if bad_request else "server_error"
+        bad = any(code.lower() in INVALID_CODES for code in said.codes)
+        return "invalid_request" if bad else "server_error"
     kind = KIND_OF_STATUS.get(status)
     if kind is not None:
         return kind

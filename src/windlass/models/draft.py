@@ -34,6 +34,8 @@ CALLS_MAX = 512
 ARGUMENT_CHARS_MAX = 1_000_000
 MALFORMED_CHARS_MAX = 64_000
 CHARS_PER_TOKEN = 4
+TOKENS_MAX = 20_000_000
+"""More input than any window holds; a count above it is a mistake of the provider."""
 WHOLE_FINISHES: frozenset[str] = frozenset({"stop", "tool_calls", "stop_sequence", "pause"})
 """Finishes after which the last call was written to its end."""
 
@@ -213,7 +215,7 @@ class Draft:
             text=text,
             malformed=malformed,
             error=error,
-            provider_call_id=draft.call_id,
+            provider_call_id=draft.call_id or None,
             provider_data=draft.data,
         )
 
@@ -264,6 +266,10 @@ class Draft:
         if min(*counts, said.reasoning_tokens) < 0:
             self.warn("the provider reported negative usage; the counts are estimates")
             return Usage(input_tokens=guess_in, output_tokens=guess_out, estimated=True)
+        if said.input_tokens > TOKENS_MAX or (said.output_tokens == 0 and guess_out > 1):
+            self.warn("the provider reported implausible usage; the counts are estimates")
+            sent = guess_in if said.input_tokens > TOKENS_MAX else said.input_tokens
+            return Usage(input_tokens=sent, output_tokens=said.output_tokens or guess_out, estimated=True)
         return said
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
 
-REPLY_BYTES_MAX = 64 * 1024 * 1024
+STREAM_BYTES_MAX = 64 * 1024 * 1024
+WHOLE_BYTES_MAX = 32 * 1024 * 1024
 ERROR_BYTES_MAX = 64 * 1024
 PIECE_BYTES = 256 * 1024
 DRAIN_S = 0.2
@@ -165,7 +166,7 @@ class Exchange:
 
     __slots__ = ("_body_max", "_loop", "_pieces", "_timeouts", "_unpack", "received", "response", "started", "watch")
 
-    def __init__(self, timeouts: Timeouts, body_max: int = REPLY_BYTES_MAX) -> None:
+    def __init__(self, timeouts: Timeouts, body_max: int = STREAM_BYTES_MAX) -> None:
         self._timeouts = timeouts
         self._body_max = body_max
         self._loop = asyncio.get_running_loop()
@@ -229,8 +230,7 @@ class Exchange:
 
     async def whole(self, limit: int | None = None) -> bytes:
         """The whole body, or its beginning where `limit` says so."""
-        if limit is not None:
-            self._body_max = limit
+        self._body_max = WHOLE_BYTES_MAX if limit is None else limit
         parts: list[bytes] = []
         try:
             while chunk := await self.read():

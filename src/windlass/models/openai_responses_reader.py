@@ -18,8 +18,6 @@ from .draft import Draft
 CALL_TYPES = ("function_call", "custom_tool_call")
 ARGUMENT_EVENTS = ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta")
 REASONING_EVENTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
-QUIET_EVENTS = ("response.in_progress", "response.queued", "keepalive")
-"""Events that say nothing new."""
 
 
 class InputDetails(msgspec.Struct):
@@ -133,7 +131,7 @@ class ResponsesReader:
 
     def _step(self, event: Event, out: list[Delta]) -> None:
         kind = event.type
-        self.moved = self.moved or kind not in QUIET_EVENTS
+        self.moved = self.moved or "_call." in kind  # a tool on the provider's side is at work
         if kind == "response.output_item.added":
             item = decode_output(event.item)
             if item.type in CALL_TYPES:

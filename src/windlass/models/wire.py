@@ -37,6 +37,12 @@ SSE_TYPE = "text/event-stream"
 JSON_TYPE = "application/json"
 REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-goog-request-id", "apim-request-id", "cf-ray")
 USER_AGENT = "windlass"
+EXPIRED = {
+    "headers": "no answer began in time",
+    "first_output": "the answer began, but no output came in time",
+    "idle": "the output stopped coming",
+    "total": "the answer was not complete in time",
+}
 
 
 class Reader(Protocol):
@@ -222,7 +228,7 @@ class WireModel:
             return await work(exchange, sent)
         except Expired as error:
             kind: Any = f"{error}_timeout"
-            return self._failure(kind, f"no {str(error).replace('_', ' ')} in time", exchange, sent)
+            return self._failure(kind, EXPIRED[str(error)], exchange, sent)
         except (TooMuch, LineTooLong) as error:
             return self._failure("reply_too_large", str(error), exchange, sent)
         except (msgspec.DecodeError, UnicodeError, BadEncoding) as error:
@@ -257,8 +263,7 @@ class WireModel:
             reader = sent.reader = self._format.reader(sent.request)
             sent.parser = EventParser()
         if not sent.request.stream:
-            reader.whole(await exchange.whole())
-            return self._closed(exchange, sent, reader)
+            return self._closed_whole(exchange, sent, reader, await exchange.whole())
         watch = exchange.watch
         assert watch is not None
         assert sent.parser is not None
@@ -277,6 +282,15 @@ class WireModel:
                     sent.first_output_ms = exchange.elapsed_ms()
                 return deltas
         await exchange.finish()
+        return self._closed(exchange, sent, reader)
+
+    def _closed_whole(self, exchange: Exchange, sent: Sent, reader: Reader, body: bytes) -> Reply | Failure:
+        try:
+            reader.whole(body)
+        except msgspec.DecodeError:
+            if body.rstrip().endswith(b"}"):
+                raise
+            return self._failure("truncated_reply", "the body ended before it was complete", exchange, sent)
         return self._closed(exchange, sent, reader)
 
     def _closed(self, exchange: Exchange, sent: Sent, reader: Reader) -> Reply | Failure:
