@@ -1,0 +1,58 @@
+"""Writes the pages that are generated from the code; with `--check` it only says which of them are stale."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+REGENERATE = "python dev/docs.py"
+
+
+def pages() -> dict[str, str]:
+    """What each generated file should hold, by its path in the repository."""
+    from dev import events_page, freeze
+
+    return {
+        "docs/events.md": events_page.render(),
+        "tests/events/names.txt": freeze.names(),
+        "tests/events/defaults.txt": freeze.defaults(),
+    }
+
+
+def stale(root: pathlib.Path = ROOT) -> list[str]:
+    """The generated files that do not hold what they should."""
+    return [name for name, text in pages().items() if _read(root / name) != text]
+
+
+def write(root: pathlib.Path = ROOT) -> list[str]:
+    """Writes what is stale and says which files that was."""
+    changed = stale(root)
+    for name, text in pages().items():
+        if name in changed:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text, encoding="utf-8")
+    return changed
+
+
+def _read(path: pathlib.Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a page is stale")
+    if parser.parse_args(arguments).check:
+        found = stale()
+        for name in found:
+            print(f"{name} is stale: run '{REGENERATE}' and commit what it writes", file=sys.stderr)
+        return 1 if found else 0
+    for name in write():
+        print(f"wrote {name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    sys.exit(main(sys.argv[1:]))
