@@ -41,3 +41,8 @@ SUBJECTS = (
     Subject("sqlite", open_sqlite, SqliteStore.CAPABILITIES),
     Subject("sqlite-normal", open_sqlite_normal, SqliteStore.CAPABILITIES),
 )
+
+
+def opener(name: str) -> Callable[[pathlib.Path], Awaitable[Store]]:
+    """How the store of this name is opened."""
+    return next(subject.open for subject in SUBJECTS if subject.name == name)

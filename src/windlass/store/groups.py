@@ -1,5 +1,9 @@
-"""One thread that writes for many: jobs queue up while a commit runs, the next commit takes them all, and the event
-loop is woken once for the whole group. It knows nothing of what the jobs do."""
+"""One writer for many callers: jobs queue up while a commit runs, the next commit takes them all, and the event loop is
+woken once for the whole group. It knows nothing of what the jobs do.
+
+Commits that may wait for a disk run in the writer's thread. Where commits are quick (`inline`), those of one pass of
+the loop run at its end on the loop itself: two hops between threads cost more than the commit.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from windlass.events.errors import UsageError, WindlassError
 
@@ -32,34 +36,92 @@ class Job(Generic[Target]):
         self.error: BaseException | None = None
 
 
-class GroupWriter(Generic[Target]):
-    """Feeds groups of jobs to `commit` in its own thread. After each group, `rest` may do what nobody waits for."""
+class Committer(Protocol[Target]):
+    """What a group writer writes through."""
 
-    def __init__(
-        self, commit: Callable[[list[Job[Target]]], None], rest: Callable[[], None], end: Callable[[], None]
-    ) -> None:
-        self._commit = commit
-        self._rest = rest
-        self._end = end
+    def commit(self, jobs: list[Job[Target]], *, wait: bool) -> bool:
+        """Does the jobs in one transaction and fills in what became of each. Without `wait`, returns False and has
+        done nothing where it would have to wait for another process."""
+        ...
+
+    def rest_is_due(self) -> bool:
+        """Whether there is work for `rest`."""
+        ...
+
+    def rest(self) -> None:
+        """What nobody waits for, in the writer's thread."""
+        ...
+
+    def end(self) -> None:
+        """The last thing in the writer's thread."""
+        ...
+
+
+class GroupWriter(Generic[Target]):
+    """Feeds groups of jobs to an owner. All methods but the thread's own are called on the event loop."""
+
+    def __init__(self, owner: Committer[Target], *, inline: bool) -> None:
+        self._owner = owner
+        self._inline = inline
+        self._tick: list[Job[Target]] = []
+        self._outstanding = 0
+        self._busy = threading.Lock()
         self._queue: queue.SimpleQueue[Job[Target] | None] = queue.SimpleQueue()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="windlass-store", daemon=True)
         self._thread.start()
 
-    def submit(self, work: Work[Target], *, barrier: bool = False) -> asyncio.Future[Any]:
-        """Queues the work; the future is resolved after the commit that held it."""
+    def submit(self, work: Work[Target], *, barrier: bool = False, heavy: bool = False) -> asyncio.Future[Any]:
+        """Queues the work; the future is resolved after the commit that held it. `barrier` asks for a sync to disk,
+        `heavy` says that the work is too long for the loop."""
         if self._closed:
             raise UsageError("the store is closed: open it again")
-        job = Job(work, barrier, asyncio.get_running_loop())
-        self._queue.put(job)
+        loop = asyncio.get_running_loop()
+        job = Job(work, barrier, loop)
+        if self._inline and not barrier and not heavy:
+            if not self._tick:
+                loop.call_soon(self._flush)
+            self._tick.append(job)
+        else:
+            self._enqueue([*self._taken_tick(), job])
         return job.future
 
     async def close(self) -> None:
         """Finishes what is queued, lets the owner clean up in the writer's thread, and ends the thread."""
         if not self._closed:
             self._closed = True
+            self._enqueue(self._taken_tick())
             self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
+
+    def _taken_tick(self) -> list[Job[Target]]:
+        jobs, self._tick = self._tick, []
+        return jobs
+
+    def _flush(self) -> None:
+        """The end of a pass of the loop: commit what it asked for, unless the thread is at work or must be."""
+        jobs = self._taken_tick()
+        if not jobs:
+            return
+        # Behind jobs of the thread, later ones queue up too: nobody is overtaken.
+        if self._outstanding or not self._busy.acquire(blocking=False):
+            self._enqueue(jobs)
+            return
+        try:
+            done = self._commit(jobs, wait=False)
+        finally:
+            self._busy.release()
+        if not done:
+            self._enqueue(jobs)
+            return
+        resolve(jobs)
+        if self._owner.rest_is_due():
+            self._enqueue([Job(_nothing, False, jobs[0].loop)])
+
+    def _enqueue(self, jobs: list[Job[Target]]) -> None:
+        self._outstanding += len(jobs)
+        for job in jobs:
+            self._queue.put(job)
 
     def _run(self) -> None:
         last = False
@@ -67,7 +129,7 @@ class GroupWriter(Generic[Target]):
             jobs, last = self._next_group()
             if jobs:
                 self._perform(jobs)
-        self._end()
+        self._owner.end()
 
     def _next_group(self) -> tuple[list[Job[Target]], bool]:
         jobs: list[Job[Target]] = []
@@ -83,23 +145,37 @@ class GroupWriter(Generic[Target]):
         return jobs, True
 
     def _perform(self, jobs: list[Job[Target]]) -> None:
+        with self._busy:
+            self._commit(jobs, wait=True)
+            tell(jobs, self._told)
+            if self._owner.rest_is_due():
+                self._owner.rest()
+
+    def _commit(self, jobs: list[Job[Target]], *, wait: bool) -> bool:
         try:
-            self._commit(jobs)
+            return self._owner.commit(jobs, wait=wait)
         except Exception as error:  # a bug below must reach the callers instead of ending the thread
             for job in jobs:
                 job.error = job.error or error
-        tell(jobs)
-        self._rest()
+            return True
+
+    def _told(self, jobs: list[Job[Any]]) -> None:
+        self._outstanding -= len(jobs)
+        resolve(jobs)
 
 
-def tell(jobs: list[Job[Any]]) -> None:
+def _nothing(target: Any) -> None:
+    """A job that only wakes the writer's thread."""
+
+
+def tell(jobs: list[Job[Any]], callback: Callable[[list[Job[Any]]], None]) -> None:
     """Wakes each event loop once for all of its jobs."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
     for job in jobs:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, group in by_loop.items():
         try:
-            loop.call_soon_threadsafe(resolve, group)
+            loop.call_soon_threadsafe(callback, group)
         except RuntimeError:
             # The loop is closed: nobody is left to be told.
             continue

@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from windlass.events.errors import StorePoisoned, UsageError, WindlassError
+from windlass.events.errors import StorePoisoned, UsageError
 from windlass.events.record import Sealed
 
 from .base import (
@@ -29,17 +29,15 @@ from .base import (
     TakenCommand,
     blob_digest,
 )
-from .groups import GroupWriter, Job
+from .groups import GroupWriter
 from .keys import check_blob, check_command, check_digest, check_id, check_key, check_origin, check_sealed
 from .search import check_query
 
 if TYPE_CHECKING:
     import apsw
 
-CHECKPOINT_PAGES = 2_000
-"""The log file is folded back into the database when it holds this many pages (8 MB)."""
-INLINE_HASH_BYTES = 1024 * 1024
-"""Blobs above this size are hashed in a thread."""
+INLINE_BYTES = 256 * 1024
+"""Blobs and snapshots above this size are hashed and written off the loop."""
 
 Result = TypeVar("Result")
 
@@ -50,20 +48,26 @@ class SqliteStore:
     CAPABILITIES = Capabilities(durable=True, multi_process=True, transactional=True)
 
     def __init__(self, path: pathlib.Path, durability: Durability, vfs: str | None) -> None:
-        from . import sqlite_reads, sqlite_schema, sqlite_writes
+        """Opens the file; blocks while it does. Use `open`."""
+        import apsw
 
-        self._schema = sqlite_schema
-        self._ops = sqlite_writes
-        self._reads = sqlite_reads
+        from . import sqlite_commits, sqlite_reads, sqlite_schema, sqlite_writes
+
+        self._schema, self._ops, self._reads = sqlite_schema, sqlite_writes, sqlite_reads
         self.path = path
         self._durability: Durability = durability
-        self._vfs = vfs
-        self._poison: StorePoisoned | None = None
         self._closed = False
-        self._wal_pages = 0
-        self._scrub = False
         self._data_version = -1
-        self.stats: dict[str, int] = {"appends": 0, "commits": 0, "syncs": 0, "groups_max": 0, "checkpoints": 0}
+        self.stats: dict[str, int] = {"appends": 0, "commits": 0, "syncs": 0, "checkpoints": 0, "group_max": 0}
+        sqlite_schema.refuse_broken_sqlite(apsw.sqlite_lib_version())
+        try:
+            self._committer = sqlite_commits.SqliteCommitter(path, durability, vfs, self.stats)
+            self._short = sqlite_schema.connect(path, write=False, vfs=vfs)
+            self._long = sqlite_schema.connect(path, write=False, vfs=vfs)
+        except apsw.Error as error:
+            raise sqlite_schema.store_error(error) from error
+        self._long_lock = threading.Lock()
+        self._writer: GroupWriter[apsw.Cursor] = GroupWriter(self._committer, inline=durability == "normal")
 
     @classmethod
     async def open(
@@ -71,28 +75,7 @@ class SqliteStore:
     ) -> SqliteStore:
         """Opens the file, making it if need be. Raises `UsageError` for a file of another program or of a newer
         version, and on an SQLite that is known to lose data."""
-        store = cls(pathlib.Path(path), durability, vfs)
-        await asyncio.to_thread(store._connect)
-        return store
-
-    def _connect(self) -> None:
-        import apsw
-
-        self._schema.refuse_broken_sqlite(apsw.sqlite_lib_version())
-        self._apsw_error: type[Exception] = apsw.Error
-        try:
-            self._connection = self._schema.connect(self.path, write=True, vfs=self._vfs)
-            self._schema.prepare(self._connection, self.path)
-            self._short = self._schema.connect(self.path, write=False, vfs=self._vfs)
-            self._long = self._schema.connect(self.path, write=False, vfs=self._vfs)
-        except apsw.Error as error:
-            raise self._schema.store_error(error) from error
-        self._long_lock = threading.Lock()
-        self._connection.set_wal_hook(self._note_wal)
-        self._cursor = self._connection.cursor()
-        self._synchronous = ""
-        self._set_synchronous(self._durability == "full")
-        self._writer: GroupWriter[apsw.Cursor] = GroupWriter(self._commit, self._checkpoint_if_due, self._end)
+        return await asyncio.to_thread(cls, pathlib.Path(path), durability, vfs)
 
     @property
     def durability(self) -> Durability:
@@ -102,103 +85,14 @@ class SqliteStore:
     def capabilities(self) -> Capabilities:
         return self.CAPABILITIES
 
-    # --- the writer's thread
-
-    def _commit(self, jobs: list[Job[apsw.Cursor]]) -> None:
-        """One transaction for all jobs. If it fails as a whole, each is tried alone: one that does not fit on the
-        disk must not take the others with it."""
-        error = self._poison or self._transact(jobs)
-        if error is None:
-            return
-        if len(jobs) > 1 and not isinstance(error, StorePoisoned):
-            for job in jobs:
-                job.error = job.result = None
-                job.error = self._poison or self._transact([job]) or job.error
-            return
-        for job in jobs:
-            job.error = error
-
-    def _transact(self, jobs: list[Job[apsw.Cursor]]) -> WindlassError | None:
-        cursor = self._cursor
-        full = self._durability == "full" or any(job.barrier for job in jobs)
-        try:
-            self._set_synchronous(full)
-            before = self._connection.total_changes()
-            cursor.execute("BEGIN IMMEDIATE")
-            for job in jobs:
-                try:
-                    job.result = job.work(cursor)
-                except WindlassError as refusal:
-                    job.error = refusal
-            cursor.execute("COMMIT")
-        except self._apsw_error as error:
-            return self._rolled_back(error)
-        self.stats["commits"] += 1
-        self.stats["groups_max"] = max(self.stats["groups_max"], len(jobs))
-        if full and self._connection.total_changes() != before:
-            self.stats["syncs"] += 1
-        return None
-
-    def _rolled_back(self, error: Exception) -> WindlassError:
-        import apsw
-
-        assert isinstance(error, apsw.Error)
-        meaning = self._schema.store_error(error, self._connection)
-        meaning.__cause__ = error
-        if isinstance(meaning, StorePoisoned):
-            self._poison = meaning
-        if self._connection.in_transaction:
-            try:
-                self._cursor.execute("ROLLBACK")
-            except apsw.Error as second:
-                self._poison = StorePoisoned(f"a transaction could not be rolled back ({second}): open the store again")
-        return self._poison or meaning
-
-    def _set_synchronous(self, full: bool) -> None:
-        level = "FULL" if full else "NORMAL"
-        if level != self._synchronous:
-            self._cursor.execute(f"PRAGMA synchronous = {level}")
-            self._synchronous = level
-
-    def _note_wal(self, connection: apsw.Connection, name: str, pages: int) -> int:
-        self._wal_pages = pages
-        return 0
-
-    def _checkpoint_if_due(self) -> None:
-        if self._poison is None and (self._scrub or self._wal_pages >= CHECKPOINT_PAGES):
-            self._checkpoint()
-
-    def _checkpoint(self) -> None:
-        import apsw
-
-        try:
-            mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if self._scrub else apsw.SQLITE_CHECKPOINT_PASSIVE
-            self._connection.wal_checkpoint(mode=mode)
-        except (apsw.BusyError, apsw.FullError):
-            return  # the commits are safe in the log file; a later checkpoint will do it
-        except apsw.Error as error:
-            meaning = self._schema.store_error(error, self._connection)
-            if isinstance(meaning, StorePoisoned):
-                self._poison = meaning
-            return
-        self._wal_pages = 0
-        self._scrub = False
-        self.stats["checkpoints"] += 1
-        self.stats["syncs"] += 2
-
-    def _end(self) -> None:
-        try:
-            self._connection.close()
-        except self._apsw_error as error:
-            # Closing checkpoints; what was acknowledged is in the log file whether or not that works.
-            self._poison = self._poison or StorePoisoned(f"closing failed: {error}")
-
     # --- the callers' side
 
-    async def _write(self, work: Callable[[apsw.Cursor], Result], *, barrier: bool = False) -> Result:
-        if self._poison is not None:
-            raise StorePoisoned(str(self._poison)) from self._poison
-        result: Result = await self._writer.submit(work, barrier=barrier)
+    async def _write(
+        self, work: Callable[[apsw.Cursor], Result], *, barrier: bool = False, heavy: bool = False
+    ) -> Result:
+        if self._committer.poison is not None:
+            raise StorePoisoned(str(self._committer.poison)) from self._committer.poison
+        result: Result = await self._writer.submit(work, barrier=barrier, heavy=heavy)
         return result
 
     def _read(self, work: Callable[[apsw.Cursor], Result]) -> Result:
@@ -218,8 +112,8 @@ class SqliteStore:
         cursor = connection.cursor()
         try:
             return work(cursor)
-        except self._apsw_error as error:
-            raise self._schema.store_error(error, connection) from error  # type: ignore[arg-type]
+        except self._schema.SqliteError as error:
+            raise self._schema.store_error(error, connection) from error
         finally:
             cursor.close(True)
 
@@ -264,7 +158,7 @@ class SqliteStore:
 
     async def adopt(self, key: Key, lines: Sequence[Sealed], *, epoch: int, takes: Sequence[TakenCommand] = ()) -> None:
         check_key(key)
-        await self._write(lambda cursor: self._ops.adopt(cursor, key, lines, epoch, takes))
+        await self._write(lambda cursor: self._ops.adopt(cursor, key, lines, epoch, takes), heavy=True)
 
     async def head(self, key: Key) -> Head | None:
         check_key(key)
@@ -302,7 +196,9 @@ class SqliteStore:
 
     async def put_snapshot(self, key: Key, snapshot: Snapshot) -> None:
         check_key(key)
-        await self._write(lambda cursor: self._ops.put_snapshot(cursor, key, snapshot))
+        await self._write(
+            lambda cursor: self._ops.put_snapshot(cursor, key, snapshot), heavy=len(snapshot.data) > INLINE_BYTES
+        )
 
     async def get_snapshot(self, key: Key, *, at_most: int | None = None) -> Snapshot | None:
         check_key(key)
@@ -330,9 +226,11 @@ class SqliteStore:
 
     async def put_blob(self, tenant: str, data: bytes, *, media_type: str = "application/octet-stream") -> str:
         check_id("tenant", tenant)
-        digest = blob_digest(data) if len(data) <= INLINE_HASH_BYTES else await asyncio.to_thread(blob_digest, data)
+        digest = blob_digest(data) if len(data) <= INLINE_BYTES else await asyncio.to_thread(blob_digest, data)
         check_blob(digest, data)
-        await self._write(lambda cursor: self._ops.put_blob(cursor, tenant, digest, data, media_type))
+        await self._write(
+            lambda cursor: self._ops.put_blob(cursor, tenant, digest, data, media_type), heavy=len(data) > INLINE_BYTES
+        )
         return digest
 
     async def get_blob(self, tenant: str, digest: str, *, start: int = 0, length: int | None = None) -> bytes:
@@ -360,11 +258,11 @@ class SqliteStore:
                 result = work(cursor)
             finally:
                 cursor.execute("PRAGMA secure_delete = OFF")
-            self._scrub = True
+            self._committer.scrub_next()
             return result
 
-        result = await self._write(run)
-        await self._write(lambda cursor: None)
+        result = await self._write(run, heavy=True)
+        await self._write(lambda cursor: None, heavy=True)
         return result
 
     # --- erasing, forks, deletion
@@ -383,7 +281,7 @@ class SqliteStore:
 
     async def detach(self, key: Key) -> None:
         check_key(key)
-        await self._write(lambda cursor: self._ops.detach(cursor, key))
+        await self._write(lambda cursor: self._ops.detach(cursor, key), heavy=True)
 
     async def changed(self) -> bool:
         # The reader's connection sees the commits of our own writer as those of any other process.

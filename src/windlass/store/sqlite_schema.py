@@ -11,6 +11,8 @@ import apsw
 
 from windlass.events.errors import Damaged, StorageFull, StoreError, StorePoisoned, UsageError, WindlassError
 
+SqliteError = apsw.Error
+
 APPLICATION_ID = 0x57_4E_44_4C
 """'WNDL': tells our files from other SQLite databases."""
 SCHEMA_VERSION = 1
@@ -94,8 +96,8 @@ def prepare(connection: apsw.Connection, path: pathlib.Path) -> None:
     """Makes the tables in a new file, and refuses a file that is not ours or from a newer version."""
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
+    connection.transaction_mode = "IMMEDIATE"
     with connection:
-        connection.execute("BEGIN IMMEDIATE") if not connection.in_transaction else None
         application = connection.pragma("application_id")
         version = connection.pragma("user_version")
         if application == 0 and version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchall():

@@ -1,0 +1,133 @@
+"""The writing end of the SQLite store: one connection, one transaction for a group of jobs, and the checkpoints."""
+
+from __future__ import annotations
+
+import pathlib
+
+import apsw
+
+from windlass.events.errors import StoreError, StorePoisoned, WindlassError
+
+from .base import Durability
+from .groups import Job
+from .sqlite_schema import BUSY_TIMEOUT_MS, connect, prepare, store_error
+
+CHECKPOINT_PAGES = 2_000
+"""The log file is folded back into the database when it holds this many pages (8 MB)."""
+
+
+class SqliteCommitter:
+    """Owns the only connection of this process that writes. After a failed sync it never writes again."""
+
+    def __init__(self, path: pathlib.Path, durability: Durability, vfs: str | None, stats: dict[str, int]) -> None:
+        self._durability = durability
+        self._stats = stats
+        self.poison: StorePoisoned | None = None
+        self._wal_pages = 0
+        self._scrub = False
+        self._connection = connect(path, write=True, vfs=vfs)
+        prepare(self._connection, path)
+        self._connection.set_wal_hook(self._note_wal)
+        self._cursor = self._connection.cursor()
+        self._synchronous = ""
+
+    def commit(self, jobs: list[Job[apsw.Cursor]], *, wait: bool) -> bool:
+        """One transaction for all jobs. If it fails as a whole, each is tried alone: one that does not fit on the
+        disk must not take the others with it."""
+        self._connection.set_busy_timeout(BUSY_TIMEOUT_MS if wait else 0)
+        error = self.poison or self._transact(jobs)
+        if error is None:
+            return True
+        if not wait and isinstance(error.__cause__, apsw.BusyError):
+            _forget(jobs)
+            return False
+        if len(jobs) > 1 and not isinstance(error, StorePoisoned):
+            for job in jobs:
+                _forget([job])
+                job.error = self.poison or self._transact([job]) or job.error
+            return True
+        for job in jobs:
+            job.error = error
+        return True
+
+    def _transact(self, jobs: list[Job[apsw.Cursor]]) -> WindlassError | None:
+        cursor = self._cursor
+        full = self._durability == "full" or any(job.barrier for job in jobs)
+        try:
+            self._set_synchronous(full)
+            before = self._connection.total_changes()
+            cursor.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                try:
+                    job.result = job.work(cursor)
+                except WindlassError as refusal:
+                    job.error = refusal
+            cursor.execute("COMMIT")
+        except Exception as error:  # also a value of a wrong type in one job must not leave the transaction open
+            return self._rolled_back(error)
+        self._stats["commits"] += 1
+        self._stats["group_max"] = max(self._stats["group_max"], len(jobs))
+        if full and self._connection.total_changes() != before:
+            self._stats["syncs"] += 1
+        return None
+
+    def _rolled_back(self, error: Exception) -> WindlassError:
+        if isinstance(error, apsw.Error):
+            meaning = store_error(error, self._connection)
+        else:
+            meaning = StoreError(f"the write could not be done: {error!r}")
+        meaning.__cause__ = error
+        if isinstance(meaning, StorePoisoned):
+            self.poison = meaning
+        if self._connection.in_transaction:
+            try:
+                self._cursor.execute("ROLLBACK")
+            except apsw.Error as second:
+                self.poison = StorePoisoned(f"a transaction could not be rolled back ({second}): open the store again")
+        return self.poison or meaning
+
+    def _set_synchronous(self, full: bool) -> None:
+        level = "FULL" if full else "NORMAL"
+        if level != self._synchronous:
+            self._cursor.execute(f"PRAGMA synchronous = {level}")
+            self._synchronous = level
+
+    def _note_wal(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return 0
+
+    def scrub_next(self) -> None:
+        """Something was erased: empty the log file after this commit, since old copies of pages stay in it."""
+        self._scrub = True
+
+    def rest_is_due(self) -> bool:
+        return self.poison is None and (self._scrub or self._wal_pages >= CHECKPOINT_PAGES)
+
+    def rest(self) -> None:
+        """A checkpoint. It is nobody's commit, so only a failed sync is of consequence."""
+        try:
+            mode = apsw.SQLITE_CHECKPOINT_TRUNCATE if self._scrub else apsw.SQLITE_CHECKPOINT_PASSIVE
+            self._connection.wal_checkpoint(mode=mode)
+        except (apsw.BusyError, apsw.FullError):
+            return  # the commits are safe in the log file; a later checkpoint will do it
+        except apsw.Error as error:
+            meaning = store_error(error, self._connection)
+            if isinstance(meaning, StorePoisoned):
+                self.poison = meaning
+            return
+        self._wal_pages = 0
+        self._scrub = False
+        self._stats["checkpoints"] += 1
+        self._stats["syncs"] += 2
+
+    def end(self) -> None:
+        try:
+            self._connection.close()
+        except apsw.Error as error:
+            # Closing checkpoints; what was acknowledged is in the log file whether or not that works.
+            self.poison = self.poison or StorePoisoned(f"closing failed: {error}")
+
+
+def _forget(jobs: list[Job[apsw.Cursor]]) -> None:
+    for job in jobs:
+        job.result = job.error = None

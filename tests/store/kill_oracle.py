@@ -1,0 +1,66 @@
+"""What must hold after a kill: all that was acknowledged is there, nothing is doubled, nothing is missing between."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pathlib
+from typing import Any
+
+from tests.store.stores import opener
+from windlass.events import record
+from windlass.store.base import Key, Store
+from windlass.store.chain import verify_chain
+from windlass.testing.kill_rig import Acks
+
+
+def check_after_kill(arguments: dict[str, Any]) -> None:
+    """Raises `AssertionError` (or `Damaged`) where the store at `place` is not what its acknowledgements say."""
+    asyncio.run(_check(arguments))
+
+
+async def _check(arguments: dict[str, Any]) -> None:
+    place = pathlib.Path(arguments["place"])
+    acks = [line.split(" ") for line in Acks.read(str(place / "acks.txt"))]
+    store = await opener(arguments["store"])(place)
+    try:
+        for name in {f"s{i}" for i in range(arguments.get("sessions", 1))} | {ack[1] for ack in acks}:
+            mine = [ack for ack in acks if ack[1] == name]
+            await _check_session(store, Key("default", name), mine)
+    finally:
+        await store.close()
+
+
+async def _check_session(store: Store, key: Key, acks: list[list[str]]) -> None:
+    head = await store.head(key)
+    if head is None:
+        assert not acks, f"{key.session} is gone, with {len(acks)} acknowledgements"
+        return
+    await verify_chain(store, key)
+    ends, numbers, takes = {0: record.GENESIS}, [], []
+    async for sealed in store.read(key):
+        ends[sealed.last_seq] = sealed.hash
+        for entry in record.parse(sealed.data).events:
+            body = json.loads(bytes(entry.body))
+            numbers.append(body["n"])
+            takes.extend(body["takes"])
+    assert numbers == list(range(1, head.seq + 1)), "the log has a gap or a double"
+    for kind, _, *what in acks:
+        if kind == "append":
+            assert ends.get(int(what[0])) == what[1], f"append up to {what[0]} was acknowledged and is not in the log"
+        elif kind == "blob":
+            assert await store.blob_info("default", what[0]), f"blob {what[0]} was acknowledged and is gone"
+    await _check_commands(store, key, takes, {ack[2] for ack in acks if ack[0] == "command"})
+    row = await store.get_index(key)
+    assert (row.seq if row else 0) == head.seq, f"the index row is of {row and row.seq}, the log ends at {head.seq}"
+
+
+async def _check_commands(store: Store, key: Key, in_log: list[str], acknowledged: set[str]) -> None:
+    assert len(in_log) == len(set(in_log)), "a command is in the log twice"
+    taken = {take.command_id for take in await store.taken(key, limit=1_000_000)}
+    assert taken == set(in_log), "the taken ids are not those of the log"
+    waiting = [command.command_id for command in await store.inbox(key, limit=1_000_000)]
+    assert len(waiting) == len(set(waiting)), "a command waits twice"
+    assert not taken & set(waiting), "a taken command still waits"
+    lost = acknowledged - taken - set(waiting)
+    assert not lost, f"commands were acknowledged and are lost: {sorted(lost)[:5]}"
