@@ -16,6 +16,7 @@ import re
 from typing import Any
 
 from dev import places
+
 from windlass.events.registry import PLANNED
 
 FOLDER = pathlib.Path(__file__).parents[1] / "tests" / "coverage"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import msgspec
-
 from dev import coverage, glossary, vocabulary
 from dev.vocabulary import FieldWords
+
 from windlass.events.base import Event, ignorable, name_of, tag_of
 from windlass.events.live import LIVE_EVENTS, Live
 from windlass.events.registry import COMMANDS, DECISIONS, EVENTS, FACTS, PLANNED
@@ -68,9 +68,9 @@ COVERAGE = """\
 
 What each name in the vocabularies of five other systems becomes here, field by field: the event, field or word that
 carries the same meaning; *view* = computed on reading from what is named; *planned* = comes with a later part; *left
-out*, with the reason. `event#field` is a field, `a[kind]` one kind of a union, `field=word` a word that a field can hold.
-The lists are data under `tests/coverage/`; a test holds their counts, that every row and field is mapped, and that every
-place named exists.
+out*, with the reason. `event#field` is a field, `a[kind]` one kind of a union, `field=word` a word that a field can
+hold. The lists are data under `tests/coverage/`; a test holds their counts, that every row and field is mapped, and
+that every place named exists.
 """
 
 

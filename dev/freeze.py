@@ -1,14 +1,14 @@
 """What may not change quietly, as text: the tags on disk, and every default that a log leaves out.
 
-A field that holds its default is not written, so an old log gets whatever the default is when it is read. A default that
-changes would change the meaning of old logs.
+A field that holds its default is not written, so an old log gets whatever the default is when it is read: a default
+that changes would change the meaning of old logs.
 """
 
 from __future__ import annotations
 
 import msgspec
-
 from dev import vocabulary
+
 from windlass.events.base import tag_of
 from windlass.events.live import LIVE_EVENTS
 from windlass.events.registry import EVENTS

@@ -1,7 +1,7 @@
 """The meaning of event fields that have no sentence of their own beside them in the code.
 
-Keyed by `Class.field`, or by the field alone where it means the same in every event that has it. A sentence below the field in the code
-wins over one here.
+Keyed by `Class.field`, or by the field alone where it means the same in every event that has it. A sentence below the
+field in the code wins over one here.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ import re
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
-
 from dev import vocabulary
+
 from windlass.events.base import name_of
 from windlass.events.live import LIVE_EVENTS
 from windlass.events.registry import EVENTS

@@ -1,4 +1,4 @@
-"""Reads the vocabulary off the code: families, events, values and closed words, with what their authors wrote about them.
+"""Reads the vocabulary off the code: families, events, values, closed words, and what their authors wrote about them.
 
 It only reads; how that looks on a page is decided in `events_page`.
 """
@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import itertools
 import json
 from types import ModuleType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -80,7 +81,7 @@ def notes(module_name: str) -> dict[str, str]:
 
 def _notes_in(body: list[ast.stmt], prefix: str) -> dict[str, str]:
     found = {}
-    for statement, below in zip(body, body[1:], strict=False):
+    for statement, below in itertools.pairwise(body):
         match below:
             case ast.Expr(value=ast.Constant(value=str(text))):
                 name = _assigned(statement)
@@ -106,7 +107,7 @@ def fields(cls: type[msgspec.Struct]) -> list[FieldWords]:
         if not (issubclass(base, msgspec.Struct) and base is not msgspec.Struct):
             continue
         written = notes(base.__module__.rpartition(".")[2])
-        for name, annotation in base.__dict__.get("__annotations__", {}).items():
+        for name, annotation in inspect.get_annotations(base).items():
             if name not in info or name in HIDDEN_FIELDS:
                 continue
             note = written.get(f"{base.__name__}.{name}", "")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-
 from dev import docs, glossary, vocabulary
+
 from windlass.events.base import name_of
 from windlass.events.live import LIVE_EVENTS
 from windlass.events.registry import EVENTS, PLANNED

@@ -5,19 +5,35 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-
 from dev import coverage, places
 
 COUNTS = {
     "copilot": {"envelope": 1, "event": 58, "attachment": 4, "content": 6, "permission": 7, "permission_result": 5},
     "meerkat": {
-        **{"envelope": 2, "event": 35, "error_class": 24, "error_reason": 16, "cause_kind": 12, "outcome": 7},
-        **{"stop_reason": 6, "hook_point": 8, "hook_reason": 5, "budget_type": 3, "skill_failure": 11},
-        **{"tool_config_status": 5, "job_status": 6, "source": 5, "scope": 2},
+        "envelope": 2,
+        "event": 35,
+        "error_class": 24,
+        "error_reason": 16,
+        "cause_kind": 12,
+        "outcome": 7,
+        "stop_reason": 6,
+        "hook_point": 8,
+        "hook_reason": 5,
+        "budget_type": 3,
+        "skill_failure": 11,
+        "tool_config_status": 5,
+        "job_status": 6,
+        "source": 5,
+        "scope": 2,
     },
     "duet": {"command": 6, "event": 11, "step": 6, "status": 7, "state_field": 8, "question": 1},
     "deepstrike": {
-        **{"session_event": 34, "stream_event": 9, "action": 4, "status": 7, "observation": 22, "termination": 7}
+        "session_event": 34,
+        "stream_event": 9,
+        "action": 4,
+        "status": 7,
+        "observation": 22,
+        "termination": 7,
     },
     "zidane": {"hook": 33, "error": 6, "finish_reason": 6, "behavior": 1},
 }
