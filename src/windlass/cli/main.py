@@ -1,0 +1,94 @@
+"""The `windlass` command: finds the verb, imports only that verb's module, and turns errors into exit codes.
+
+Exit codes: 0 done, 1 it failed, 2 it was called wrongly, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+VERBS: dict[str, tuple[str, str]] = {
+    "models": ("windlass.cli.models_verb", "list the models, say which one would be used, fetch the embedded one"),
+}
+"""Each verb with the module that does it and one line of help. A module has `configure(parser)` and `run(args)`."""
+
+EXAMPLES = """examples:
+  windlass models                    which models there are, and which one would be used
+  windlass models pull embedded      fetch the model that needs no key
+
+exit codes: 0 done, 1 it failed, 2 it was called wrongly, 130 interrupted
+"""
+
+
+class ShowVersion(argparse.Action):
+    """Prints the version; looked up only when somebody asks."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"windlass {version('windlass')}")
+        parser.exit(OK)
+
+
+def build(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser. Only the verb that is asked for is configured, so that the others need not be imported."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="windlass", description="A durable agent runtime.", epilog=EXAMPLES, formatter_class=raw
+    )
+    parser.add_argument("--version", action=ShowVersion, nargs=0, help="print the version and exit")
+    verbs = parser.add_subparsers(dest="verb", metavar="<verb>", title="verbs")
+    wanted = next((word for word in argv if not word.startswith("-")), None)
+    for name, (module, summary) in VERBS.items():
+        verb = verbs.add_parser(name, help=summary, description=summary, formatter_class=raw)
+        if name == wanted:
+            importlib.import_module(module).configure(verb)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and gives its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = build(words)
+    try:
+        args = parser.parse_args(words)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else USAGE
+    if args.verb is None:
+        parser.print_help()
+        return OK
+    return perform(args)
+
+
+def perform(args: argparse.Namespace) -> int:
+    """Runs the verb; what went wrong is one line on stderr."""
+    from windlass.events.errors import UsageError, WindlassError
+
+    try:
+        code: int = importlib.import_module(VERBS[args.verb][0]).run(args)
+        sys.stdout.flush()
+        return code
+    except UsageError as error:
+        return complain(error, USAGE)
+    except WindlassError as error:
+        return complain(error, FAILED)
+    except BrokenPipeError:
+        # The reader went away (`| head`); whatever is still buffered must not complain at exit.
+        sys.stdout = None
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def complain(error: Exception, code: int) -> int:
+    print(f"windlass: {error}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

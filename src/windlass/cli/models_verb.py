@@ -1,0 +1,132 @@
+"""`windlass models`: what there is, what would be chosen and why; `windlass models pull embedded`.
+
+Thin: it asks the catalogue and prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+EXAMPLES = """examples:
+  windlass models                    every model that is known, the one that would be used marked with *
+  windlass models --json             the same for programs, one JSON array
+  windlass models --model sonnet     what a name means
+  windlass models pull embedded      fetch the model that needs no key (93 MB, once)
+
+The model is chosen by name, else by the first key in the environment, else from a local Ollama, else it is the
+embedded one. WINDLASS_MODEL names one for every program; WINDLASS_CACHE says where the embedded one is kept.
+"""
+
+ABILITIES = (
+    ("tools", "tools"),
+    ("images", "images"),
+    ("documents", "documents"),
+    ("native_output", "output"),
+    ("thinking", "thinking"),
+)
+PULLABLE = ("embedded",)
+MICROS_PER_USD = 1_000_000
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describes the verb."""
+    parser.epilog = EXAMPLES
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--model", metavar="NAME", help="resolve this name instead of looking for keys")
+    actions = parser.add_subparsers(dest="action", metavar="<action>", title="actions")
+    pull = actions.add_parser("pull", help="fetch a model that runs in this process")
+    pull.add_argument("what", choices=PULLABLE, help="which one")
+    pull.add_argument("--index-url", metavar="URL", help="take the package from another index than pip's own")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Does it."""
+    if args.action == "pull":
+        from windlass.models.pull import pull
+
+        path = pull(index_url=args.index_url, say=lambda line: print(line, file=sys.stderr, flush=True))
+        print(path)
+        return 0
+    return show(args.model, as_json=args.json)
+
+
+def show(name: str | None, *, as_json: bool) -> int:
+    """Prints the catalogue with the chosen model marked."""
+    from windlass.models.catalogue import default_catalogue, resolve
+    from windlass.models.embedded import missing, model_path
+
+    chosen = resolve(name)
+    known = dict(default_catalogue().models)
+    known[chosen.name] = chosen
+    rows = [row(info, chosen.name) for info in known.values()]
+    problem = missing(model_path())
+    if as_json:
+        import msgspec
+
+        print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+        return 0
+    for line in table(rows):
+        print(line)
+    print(f"\n* {chosen.name}: {chosen.why}")
+    if problem is not None:
+        print(f"  {problem}")
+    return 0
+
+
+def row(info: Any, chosen: str) -> dict[str, Any]:
+    """One model as plain data."""
+    import msgspec
+
+    return {
+        "name": info.name,
+        "provider": info.provider,
+        "model": info.model,
+        "chosen": info.name == chosen,
+        "why": info.why,
+        "usable": usable(info),
+        "window_tokens": info.window_tokens,
+        "max_output_tokens": info.max_output_tokens,
+        "price": None if info.price is None else msgspec.to_builtins(info.price),
+        "abilities": [word for field, word in ABILITIES if getattr(info, field)],
+    }
+
+
+def usable(info: Any) -> bool:
+    """Whether a key for it is there, or none is needed and it is installed."""
+    from windlass.models.catalogue import EMBEDDED, default_catalogue
+    from windlass.models.embedded import missing, model_path
+    from windlass.models.endpoints import key_from
+
+    if info.provider == EMBEDDED:
+        return missing(model_path()) is None
+    endpoint = default_catalogue().endpoints[info.provider]
+    return not endpoint.needs_key or key_from(endpoint, os.environ) is not None
+
+
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """The rows as text: a mark, the name, whether it can be used, its window, its price and what it can do."""
+    head = (" ", "model", "key", "window", "$/M in", "$/M out", "abilities")
+    lines = [head]
+    for entry in rows:
+        price = entry["price"]
+        lines.append(
+            (
+                "*" if entry["chosen"] else " ",
+                entry["name"],
+                "yes" if entry["usable"] else "-",
+                f"{entry['window_tokens'] // 1000}k",
+                dollars(price, "input"),
+                dollars(price, "output"),
+                " ".join(entry["abilities"]),
+            )
+        )
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def dollars(price: dict[str, Any] | None, field: str) -> str:
+    """Dollars per million tokens, without needless zeros; a question mark where the price is not known."""
+    return "?" if price is None else f"{price.get(field, 0) / MICROS_PER_USD:g}"

@@ -1,0 +1,198 @@
+"""Tool calls for models that have none of their own.
+
+Wraps any model that writes text: the tools are put into words, the answer is constrained to one JSON object (a call or
+the final answer), and that object becomes a proposed call or text. Arguments are what the model itself wrote: they are
+parsed, never repaired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from windlass.events.blocks import CallSlot, Reasoning, ReplyBlock, Text
+from windlass.events.failures import Failure, failure
+from windlass.events.items import AssistantItem, HistoryItem, OutputSchema, ProposedCall, ToolSchema, UserItem
+from windlass.events.usage import Usage
+
+from .base import Delta, Model, ModelInfo, Reply, Request
+from .reply_reader import Watch, read_reply, remaining
+from .tool_words import ANSWER_NAMES, Example, default_examples, example_items, in_words, reply_schema, tool_words
+
+ATTEMPTS_MAX = 3
+"""How often one answer is asked for, the first time included."""
+EXAMPLES_MAX = 8
+"""How many example turns a prompt may hold."""
+WRITTEN_MAX = 2_000
+"""How much of an answer that could not be read is shown back to the model."""
+
+
+class ConstrainedModel:
+    """A model with tool calls, made of one without. One call at a time; requests without tools pass through."""
+
+    def __init__(
+        self, inner: Model, *, examples: Sequence[Example] | None = None, attempts_max: int = ATTEMPTS_MAX
+    ) -> None:
+        self.inner = inner
+        self._examples = None if examples is None else tuple(examples)[:EXAMPLES_MAX]
+        self._attempts_max = max(1, attempts_max)
+
+    @property
+    def info(self) -> ModelInfo:
+        return msgspec.structs.replace(self.inner.info, tools=True)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta | list[Delta] | Reply | Failure]:
+        tools = offered(request)
+        if not tools:
+            plain = msgspec.structs.replace(request, tools=(), items=[in_words(item) for item in request.items])
+            async with aclosing(opened(self.inner, plain)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            return
+        asking = Asking(request, tools, self._examples)
+        visible = False
+        while True:
+            async with aclosing(self._attempt(asking)) as turns:
+                async for told in turns:
+                    if isinstance(told, Retry):
+                        break
+                    visible = True
+                    yield told
+                else:
+                    return
+            if visible or asking.attempt >= self._attempts_max:
+                yield asking.gave_up(self.inner.info)
+                return
+
+    async def _attempt(self, asking: Asking) -> AsyncGenerator[Delta | Reply | Failure | Retry, None]:
+        """One request to the inner model. Ends with a reply, a failure, or a `Retry` after noting what was wrong."""
+        request = asking.next_request()
+        watch = Watch(asking.answer) if request.stream and self.inner.info.native_output else None
+        async with aclosing(opened(self.inner, request)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Failure):
+                    yield Retry() if asking.loosened(piece) else piece
+                elif isinstance(piece, Reply):
+                    reply = asking.understood(piece)
+                    if reply is not None and request.stream:
+                        for delta in remaining(reply, watch):
+                            yield delta
+                    yield reply or Retry()
+                elif watch is not None:
+                    for delta in watch.feed(piece):
+                        yield delta
+
+
+class Retry:
+    """The answer could not be read; what was wrong is noted and may be asked about."""
+
+
+async def opened(model: Model, request: Request) -> AsyncGenerator[Delta | list[Delta] | Reply | Failure, None]:
+    """A model's stream, as something that can be closed."""
+    stream = model.stream(request)
+    try:
+        async for piece in stream:
+            yield piece
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
+
+
+# --- what the inner model is asked --------------------------------------------------------------------------------
+
+
+class Asking:
+    """One request on its way through several attempts."""
+
+    def __init__(self, request: Request, tools: tuple[ToolSchema, ...], examples: tuple[Example, ...] | None) -> None:
+        self.request = request
+        self.tools = {tool.name: tool for tool in tools}
+        self.attempt = 0
+        self._free = request.settings.tool_choice == "auto"
+        self.answer = next(name for name in ANSWER_NAMES if name not in self.tools) if self._free else ""
+        self._loose = False
+        self._corrections: list[HistoryItem] = []
+        self._usage = Usage()
+        self._duration_ms = 0
+        self._error = ""
+        shown = default_examples(tools, self._free) if examples is None else examples
+        self._instructions = "\n\n".join(
+            part for part in (request.instructions, tool_words(tools, self.answer)) if part
+        )
+        self._items = [turn for example in shown for turn in example_items(example, self.answer)]
+        self._items += [in_words(item) for item in request.items]
+
+    def next_request(self) -> Request:
+        self.attempt += 1
+        text = {"type": "string"} if self.request.output is None else self.request.output.json_schema
+        schema = reply_schema(tuple(self.tools.values()), self.answer, text, loose=self._loose)
+        return msgspec.structs.replace(
+            self.request,
+            instructions=self._instructions,
+            items=[*self._items, *self._corrections],
+            tools=(),
+            server_tools=(),
+            output=OutputSchema(name="reply", json_schema=schema, strict=False),
+            settings=msgspec.structs.replace(self.request.settings, tool_choice="auto", parallel_calls=None),
+        )
+
+    def loosened(self, refused: Failure) -> bool:
+        """Whether to ask again with a simpler schema: some engines cannot follow every schema."""
+        if self._loose or refused.kind not in ("invalid_request", "unsupported") or self._corrections:
+            return False
+        self._loose = True
+        self._error = refused.message
+        return True
+
+    def understood(self, reply: Reply) -> Reply | None:
+        """The reply with its JSON turned into a call or text; none when it could not be read, which is noted."""
+        self._usage += reply.usage
+        self._duration_ms += reply.duration_ms
+        written = "".join(block.text for block in reply.blocks if isinstance(block, Text))
+        meant = read_reply(written, self.tools, self.answer, cut=reply.finish == "length")
+        if isinstance(meant, str):
+            self._note(written, meant)
+            return None
+        thoughts: tuple[ReplyBlock, ...] = tuple(block for block in reply.blocks if isinstance(block, Reasoning))
+        if isinstance(meant, ProposedCall):
+            finish = "length" if reply.finish == "length" else "tool_calls"
+            return self._with(reply, (*thoughts, CallSlot(ordinal=0)), (meant,), finish)
+        return self._with(reply, (*thoughts, meant), (), reply.finish)
+
+    def _with(
+        self, reply: Reply, blocks: tuple[ReplyBlock, ...], calls: tuple[ProposedCall, ...], finish: Any
+    ) -> Reply:
+        return msgspec.structs.replace(
+            reply, blocks=blocks, calls=calls, finish=finish, usage=self._usage, duration_ms=self._duration_ms
+        )
+
+    def _note(self, written: str, error: str) -> None:
+        self._error = error
+        self._corrections = [
+            AssistantItem(content=(Text(text=written[:WRITTEN_MAX] or "..."),)),
+            UserItem(content=(Text(text=f"That could not be used: {error}. Reply with one JSON object only."),)),
+        ]
+
+    def gave_up(self, info: ModelInfo) -> Failure:
+        return failure(
+            "malformed_reply",
+            f"no usable answer after {self.attempt} attempts: {self._error}",
+            provider=info.provider,
+            model=info.model,
+            duration_ms=self._duration_ms,
+        )
+
+
+def offered(request: Request) -> tuple[ToolSchema, ...]:
+    """The tools that may be called in this request."""
+    choice = request.settings.tool_choice
+    if choice in ("auto", "required"):
+        return request.tools
+    return tuple(tool for tool in request.tools if tool.name == choice)
