@@ -46,4 +46,5 @@ async def serve(options: argparse.Namespace) -> None:
         await stop.wait()
 
 
-asyncio.run(serve(arguments()))
+if __name__ == "__main__":
+    asyncio.run(serve(arguments()))

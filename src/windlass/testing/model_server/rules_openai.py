@@ -20,9 +20,9 @@ from .rendering import WireRefused, objects, text_of
 FIELDS = words(
     "model messages stream stream_options tools tool_choice parallel_tool_calls temperature top_p n stop seed"
     " max_tokens max_completion_tokens response_format reasoning_effort verbosity metadata store user service_tier"
-    " logprobs top_logprobs logit_bias presence_penalty frequency_penalty modalities audio prediction web_search_options"
-    " prompt_cache_key prompt_cache_retention prompt_cache_options safety_identifier moderation functions"
-    " function_call"
+    " logprobs top_logprobs logit_bias presence_penalty frequency_penalty modalities audio prediction"
+    " web_search_options prompt_cache_key prompt_cache_retention prompt_cache_options safety_identifier"
+    " moderation functions function_call"
 )
 MESSAGE_FIELDS: dict[str, frozenset[str]] = {
     "developer": frozenset({"role", "content", "name"}),

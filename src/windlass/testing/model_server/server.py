@@ -157,6 +157,11 @@ class ModelServer:
         return len(self._connections)
 
     @property
+    def last(self) -> ParsedRequest:
+        """The newest request that was valid."""
+        return next(each.parsed for each in reversed(self.requests) if each.parsed is not None)
+
+    @property
     def refusals(self) -> list[str]:
         """Why requests were refused by the rules, in order; empty when every request was valid."""
         return [each.error for each in self.requests if each.error]
@@ -245,8 +250,8 @@ class ModelServer:
             return await send(delivery, wire, made, headers)
         recorded.fault = met.name
         if met.how == "status":
-            refused = refusal_of(met, parsed, self.window_tokens)
-            body = shaped(wire.error(refused, request_id(recorded)), profile)
+            spoken = refusal_of(met, parsed, self.window_tokens)
+            body = shaped(wire.error(spoken, request_id(recorded)), profile)
             return await delivery.json(met.status, body, {**headers, **met.headers})
         return await self._play(delivery, wire, made, met, headers)
 
