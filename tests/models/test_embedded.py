@@ -1,0 +1,311 @@
+"""The embedded model, really run: it streams, it calls a tool under a schema, it stops when left.
+
+What it says is never asserted word for word: a small model at temperature 0 still differs between machines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib.util
+import os
+import pathlib
+import sys
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from windlass.events.blocks import Image, Text
+from windlass.events.errors import UsageError
+from windlass.events.failures import Failure
+from windlass.events.items import (
+    AssistantItem,
+    CallPart,
+    ModelSettings,
+    OutputSchema,
+    ResultItem,
+    ToolSchema,
+    UserItem,
+)
+from windlass.models import embedded
+from windlass.models.base import CallPartDelta, Model, ModelInfo, Reply, Request, TextPart
+from windlass.models.catalogue import open_model
+from windlass.models.constrained import ConstrainedModel
+from windlass.models.embedded import (
+    EMBEDDED_INFO,
+    EmbeddedModel,
+    Engine,
+    LoadProgress,
+    cache_dir,
+    chat_body,
+    missing,
+    model_path,
+)
+from windlass.models.pull import pull
+
+ADD = ToolSchema(
+    name="add",
+    description="Add two numbers.",
+    parameters={
+        "type": "object",
+        "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}},
+        "required": ["x", "y"],
+        "additionalProperties": False,
+    },
+)
+
+
+@pytest.fixture(scope="session")
+def model_file() -> pathlib.Path:
+    """The real model: from the user's cache, else fetched once into a cache beside the environment's packages."""
+    here = {**os.environ, "WINDLASS_CACHE": os.environ.get("WINDLASS_CACHE") or f"{sys.prefix}/windlass-cache"}
+    for environ in (os.environ, here):
+        if missing(model_path(environ)) is None:
+            return model_path(environ)
+    return pull(environ=here)
+
+
+@pytest.fixture
+def model(model_file: pathlib.Path) -> EmbeddedModel:
+    return EmbeddedModel(model_file)
+
+
+def said(text: str, limit: int = 16, **more) -> Request:
+    return Request(
+        model="embedded",
+        items=[UserItem(content=(Text(text=text),))],
+        settings=ModelSettings(max_output_tokens=limit),
+        **more,
+    )
+
+
+async def test_real_prompt_streams_and_reports(model: EmbeddedModel):
+    pieces = [piece async for piece in model.stream(said("Say hello.", 8))]
+    reply = pieces[-1]
+    assert isinstance(model, Model)
+    assert isinstance(reply, Reply)
+    deltas = [piece.text for piece in pieces[:-1] if isinstance(piece, TextPart)]
+    assert len(deltas) == len(pieces) - 1 > 1
+    assert reply.blocks == (Text(text="".join(deltas)),)
+    assert 1 < reply.usage.output_tokens <= 8
+    assert reply.usage.input_tokens > 5
+    assert (reply.model, reply.provider) == ("smollm2-135m", "embedded")
+    assert reply.first_output_ms is not None
+    assert reply.first_output_ms <= reply.duration_ms
+
+
+async def test_request_without_streaming_gets_only_the_reply(model: EmbeddedModel):
+    pieces = [piece async for piece in model.stream(said("Say hello.", 4, stream=False))]
+    assert [type(piece) for piece in pieces] == [Reply]
+    assert isinstance(pieces[0], Reply)
+    assert pieces[0].finish == "length"
+
+
+async def test_tool_call_under_a_schema_end_to_end(model: EmbeddedModel):
+    agent = ConstrainedModel(model)
+    request = said("What is 17 + 28?", 60, tools=(ADD,))
+    pieces = [piece async for piece in agent.stream(request)]
+    reply = pieces[-1]
+    assert isinstance(reply, Reply)
+    assert pieces[0] == CallPartDelta(ordinal=0, tool="add")
+    (call,) = reply.calls
+    assert call.args is not None
+    assert sorted(call.args) == ["x", "y"]
+    assert all(isinstance(value, int) for value in call.args.values())
+    request.items += [
+        AssistantItem(content=(CallPart(call_id="c1", tool="add", args=call.args),)),
+        ResultItem(call_id="c1", tool="add", content=(Text(text="45"),)),
+    ]
+    end = [piece async for piece in agent.stream(request)][-1]
+    assert isinstance(end, Reply)
+    assert end.calls or end.blocks
+    assert end.usage.cache_read_tokens > 100  # the history before it was not read again
+
+
+async def test_schema_binds_every_answer(model: EmbeddedModel):
+    shape = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    output = OutputSchema(name="city", json_schema=shape)
+    end = [piece async for piece in model.stream(said("A city?", 40, output=output))][-1]
+    assert isinstance(end, Reply)
+    assert isinstance(end.blocks[0], Text)
+    assert end.blocks[0].text.lstrip().startswith("{")
+
+
+async def test_leaving_half_way_stops_the_engine(model: EmbeddedModel):
+    stream = model.stream(said("Tell a very long story about the sea.", 1_000))
+    for _ in range(3):
+        assert isinstance(await anext(stream), TextPart)
+    begun = time.monotonic()
+    await stream.aclose()  # type: ignore[attr-defined]
+    end = [piece async for piece in model.stream(said("Say hello.", 1))][-1]
+    assert isinstance(end, Reply)
+    assert time.monotonic() - begun < 10  # a thousand tokens would have taken longer than this
+
+
+async def test_cancelled_task_stops_while_the_prompt_is_read(model: EmbeddedModel):
+    async def read() -> None:
+        async for _ in model.stream(said("bird " * 2_000, 8)):
+            pass
+
+    task = asyncio.create_task(read())
+    await asyncio.sleep(0.2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    begun = time.monotonic()
+    assert isinstance([piece async for piece in model.stream(said("Hi.", 1))][-1], Reply)
+    assert time.monotonic() - begun < 10  # reading two thousand tokens would have taken longer
+
+
+async def test_loop_stays_free_while_the_model_works(model: EmbeddedModel):
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.001)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    async for _ in model.stream(said("Count to ten.", 24)):
+        pass
+    ticking.cancel()
+    assert ticks > 10
+
+
+async def test_prompt_that_does_not_fit_is_a_typed_failure(model: EmbeddedModel):
+    (end,) = [piece async for piece in model.stream(said("word " * 6_000))]
+    assert isinstance(end, Failure)
+    assert (end.kind, end.limit, end.retryable) == ("context_exceeded", EMBEDDED_INFO.window_tokens, False)
+    assert end.requested is not None
+    assert end.requested > 6_000
+
+
+async def test_schema_that_the_engine_cannot_follow_is_a_typed_failure(model: EmbeddedModel):
+    output = OutputSchema(name="x", json_schema={"$ref": "#/nowhere"})
+    (end,) = [piece async for piece in model.stream(said("hi", output=output))]
+    assert isinstance(end, Failure)
+    assert (end.kind, end.retryable) == ("invalid_request", False)
+
+
+async def test_two_models_share_one_engine_and_loading_is_told(model_file: pathlib.Path):
+    told: list[LoadProgress] = []
+    info = ModelInfo(name="small", provider="embedded", model="small", window_tokens=512)
+    first = EmbeddedModel(model_file, info=info, on_load=told.append)
+    second = EmbeddedModel(model_file, info=info, on_load=told.append)
+
+    async def end_of(model: EmbeddedModel) -> object:
+        return [piece async for piece in model.stream(said("Hi.", 1))][-1]
+
+    assert [type(end) for end in await asyncio.gather(end_of(first), end_of(second))] == [Reply, Reply]
+    assert [progress.stage for progress in told] == ["loading", "ready"]
+    await first.close()
+    assert isinstance(await end_of(second), Reply)
+    with pytest.raises(UsageError, match="closed"):
+        await end_of(first)
+    await second.close()
+    gc.collect()
+    assert (str(model_file), 512) not in Engine._loaded
+
+
+async def test_named_embedded_it_is_an_agents_model(model_file: pathlib.Path):
+    model = open_model("embedded", environ={"WINDLASS_CACHE": str(model_file.parent.parent)})
+    assert isinstance(model, ConstrainedModel)
+    assert (model.info.name, model.info.tools, model.info.why) == ("embedded/smollm2-135m", True, "named explicitly")
+    assert isinstance([piece async for piece in model.stream(said("Hi.", 1))][-1], Reply)
+
+
+# --- without the model -------------------------------------------------------------------------------------------
+
+
+def test_missing_model_names_the_one_command(tmp_path: pathlib.Path):
+    with pytest.raises(UsageError, match=r"run 'windlass models pull embedded'"):
+        open_model("embedded", environ={"WINDLASS_CACHE": str(tmp_path)})
+
+
+def test_missing_engine_names_the_extra(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "model.gguf"
+    path.touch()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert missing(path) == "the embedded model needs its engine: pip install 'windlass[embedded]'"
+
+
+@pytest.mark.parametrize(
+    ("environ", "folder"),
+    [
+        ({"WINDLASS_CACHE": "/c", "XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/c/models"),
+        ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/windlass/models"),
+        ({"HOME": "/h"}, "/h/.cache/windlass/models"),
+    ],
+)
+def test_cache_folder(environ: dict[str, str], folder: str):
+    assert cache_dir(environ) == pathlib.Path(folder)
+
+
+# --- what the engine is told and what it answers -----------------------------------------------------------------
+
+
+def test_body_carries_the_conversation_and_the_settings():
+    request = Request(
+        model="embedded",
+        instructions="Be brief.",
+        knowledge=("Sky is blue.",),
+        items=[
+            UserItem(content=(Text(text="a"), Image(media_type="image/png", data="AA=="))),
+            AssistantItem(content=(Text(text="b"),)),
+            UserItem(content=()),
+        ],
+        task_state="step 2",
+        settings=ModelSettings(max_output_tokens=9_999, temperature=0.5, top_p=0.9, seed=7, stop=("END",)),
+    )
+    body = chat_body(request, EMBEDDED_INFO)
+    assert body["messages"] == [
+        {"role": "system", "content": "Be brief.\n\nSky is blue."},
+        {"role": "user", "content": "a\n[image]"},
+        {"role": "assistant", "content": "b"},
+        {"role": "user", "content": "..."},
+        {"role": "user", "content": "step 2"},
+    ]
+    wanted = {"max_tokens": 1_024, "temperature": 0.5, "top_p": 0.9, "seed": 7, "stop": ["END"]}
+    assert {name: body[name] for name in wanted} == wanted
+
+
+class Failing:
+    """An engine's server that answers with the given chunks, or raises."""
+
+    def __init__(self, *chunks: dict[str, object], error: Exception | None = None) -> None:
+        self.chunks = chunks
+        self.error = error
+
+    def handle_chat_completions(self, body: object, callback) -> None:
+        for chunk in self.chunks:
+            callback(chunk)
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize(
+    ("server", "kind", "retryable"),
+    [
+        (Failing(), "truncated_reply", True),
+        (Failing({"choices": [{"delta": {}, "finish_reason": "stop"}]}), "empty_reply", True),
+        (Failing({"error": {"code": 400, "message": "bad"}}), "invalid_request", False),
+        (Failing({"error": {"code": 500, "message": "bad"}}), "server_error", False),
+        (Failing(error=RuntimeError("crashed")), "server_error", False),
+    ],
+)
+async def test_engine_that_fails_gives_a_typed_failure(
+    server: Failing, kind: str, retryable: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(embedded, "load", lambda path, window: server)
+    path = tmp_path / "model.gguf"
+    path.touch()
+
+    async def pieces() -> AsyncIterator[object]:
+        async for piece in EmbeddedModel(path).stream(said("hi")):
+            yield piece
+
+    (end,) = [piece async for piece in pieces()]
+    assert isinstance(end, Failure)
+    assert (end.kind, end.retryable, end.provider) == (kind, retryable, "embedded")
