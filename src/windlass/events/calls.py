@@ -60,18 +60,28 @@ class ToolRequested(Decision, frozen=True, kw_only=True, tag="tool.requested"):
     call_id: str
     tool: str
     ordinal: Nat = 0
+    digest: str = ""
     by_person: bool = False
     body: CallBody | None = None
 
 
+class PreparedBody(Value, frozen=True, kw_only=True):
+    """What the host found out about a call, and its arguments where hooks changed them."""
+
+    prepared: Prepared
+    args: JsonObject | None = None
+    text: str | None = None
+
+
 class ToolPrepared(Fact, frozen=True, kw_only=True, tag="tool.prepared"):
-    """The host ran its hooks on a call and looked up what the gate needs. `body` holds changed arguments."""
+    """The host ran its hooks on a call and looked up what the gate needs."""
 
     CATEGORY: ClassVar[Category] = "syscall"
     call_id: str
-    prepared: Prepared
+    digest: str
+    changed: bool = False
     hooks: tuple[HookRuling, ...] = ()
-    body: CallBody | None = None
+    body: PreparedBody | None = None
 
 
 class ToolAllowed(Decision, frozen=True, kw_only=True, tag="tool.allowed"):
@@ -93,6 +103,8 @@ class ToolDenied(Decision, frozen=True, kw_only=True, tag="tool.denied"):
     detail: str = ""
     feedback_seq: Nat | None = None
     tokens: Nat = 0
+    stop: bool = False
+    """The run ends because of it."""
 
 
 class ToolStarted(Decision, frozen=True, kw_only=True, tag="tool.started"):

@@ -133,7 +133,9 @@ class RunStarted(Decision, frozen=True, kw_only=True, tag="run.started"):
     run_id: str
     commands: tuple[str, ...] = ()
     continues: str | None = None
-    trigger: Literal["prompt", "answer", "approval", "result", "settle", "wake", "timer", "signal", "call", "cancel"]
+    trigger: Literal[
+        "prompt", "answer", "approval", "result", "settle", "wake", "timer", "signal", "call", "cancel", "compact"
+    ]
     options: RunOptions | None = None
 
 

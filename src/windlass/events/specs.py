@@ -162,6 +162,9 @@ class Setup(Value, frozen=True, kw_only=True):
     tools: tuple[ToolSpec, ...] = ()
     policy: Policy = Policy()
     limits: Limits = Limits()
+    """Over the session's whole life."""
+    run_limits: Limits = Limits()
+    """Of each run, with the runs that continue it."""
     settings: Settings = Settings()
     mode: WorkMode = "interactive"
     routing: Routing = "agent"

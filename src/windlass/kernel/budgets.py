@@ -1,0 +1,141 @@
+"""Budgets: reserved before a request, settled after it, never passed. Waiting spends no time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from windlass.events.base import Decision
+from windlass.events.runs import BudgetStopped, BudgetWarned
+from windlass.events.specs import Limits
+from windlass.events.usage import Usage
+
+from .state import Spent, State
+
+OUTPUT_TOKENS_MIN = 256
+"""A request that could not even write this much is not made."""
+
+LimitName = Literal["tokens", "money", "turns", "calls", "time"]
+Scope = Literal["run", "session"]
+COUNTED: tuple[LimitName, ...] = ("turns", "calls", "time")
+ALL_LIMITS: tuple[LimitName, ...] = ("tokens", "money", "turns", "calls", "time")
+
+
+def active_ms(state: State, scope: Scope) -> int:
+    """Time spent working, the open stretch included."""
+    run = state.run
+    if run is None:
+        return state.spent.active_ms
+    open_stretch = max(0, state.now_ms - run.segment_ms) if state.active else 0
+    return (run.spent.active_ms if scope == "run" else state.spent.active_ms) + open_stretch
+
+
+def scopes(state: State) -> list[tuple[Scope, Limits, Spent]]:
+    """The budgets that bind now, the narrow one first."""
+    found: list[tuple[Scope, Limits, Spent]] = []
+    if state.run is not None:
+        found.append(("run", state.limits_of_run(), state.run.spent))
+    found.append(("session", state.limits, state.spent))
+    return found
+
+
+def used(state: State, scope: Scope, spent: Spent, limit: LimitName) -> int:
+    match limit:
+        case "tokens":
+            return spent.usage.total_tokens
+        case "money":
+            return spent.cost_nanos
+        case "turns":
+            return spent.turns
+        case "calls":
+            return spent.calls
+        case "time":
+            return active_ms(state, scope)
+
+
+def allowed(limits: Limits, limit: LimitName) -> int | None:
+    match limit:
+        case "tokens":
+            return limits.tokens
+        case "money":
+            return limits.cost_nanos
+        case "turns":
+            return limits.turns
+        case "calls":
+            return limits.calls
+        case "time":
+            return limits.time_ms
+
+
+def output_room(state: State, input_tokens: int) -> int:
+    """How many tokens a request may write: the model's most, or less where a budget leaves less."""
+    room = state.current_model.max_output_tokens
+    for _, limits, spent in scopes(state):
+        room = min(room, room_by_tokens(limits, spent, input_tokens, room))
+        room = min(room, room_by_money(state, limits, spent, input_tokens, room))
+    return max(0, room)
+
+
+def room_by_tokens(limits: Limits, spent: Spent, input_tokens: int, most: int) -> int:
+    return most if limits.tokens is None else limits.tokens - spent.usage.total_tokens - input_tokens
+
+
+def room_by_money(state: State, limits: Limits, spent: Spent, input_tokens: int, most: int) -> int:
+    price = state.current_model.price
+    if limits.cost_nanos is None or price is None:
+        return most
+    left = limits.cost_nanos - spent.cost_nanos - price.cost_nanos(Usage(input_tokens=input_tokens))
+    if left < 0:
+        return 0
+    return most if price.output == 0 else left * 1_000 // price.output
+
+
+def reserve_nanos(state: State, input_tokens: int, output_tokens: int) -> int:
+    """What a request may cost at the most."""
+    price = state.current_model.price
+    if price is None:
+        return 0
+    return price.cost_nanos(Usage(input_tokens=input_tokens, output_tokens=output_tokens))
+
+
+def exhausted(state: State, input_tokens: int) -> BudgetStopped | None:
+    """Why the next request may not be made, or None."""
+    for scope, limits, spent in scopes(state):
+        if limits.cost_nanos is not None and state.current_model.price is None:
+            return BudgetStopped(limit="price", scope=scope, used=0, allowed=limits.cost_nanos)
+        for limit in COUNTED:
+            cap = allowed(limits, limit)
+            now = used(state, scope, spent, limit)
+            if cap is not None and now >= cap:
+                return BudgetStopped(limit=limit, scope=scope, used=now, allowed=cap)
+        most = state.current_model.max_output_tokens
+        least = min(OUTPUT_TOKENS_MIN, most)
+        if limits.tokens is not None and room_by_tokens(limits, spent, input_tokens, most) < least:
+            return BudgetStopped(limit="tokens", scope=scope, used=spent.usage.total_tokens, allowed=limits.tokens)
+        if limits.cost_nanos is not None and room_by_money(state, limits, spent, input_tokens, most) < least:
+            return BudgetStopped(limit="money", scope=scope, used=spent.cost_nanos, allowed=limits.cost_nanos)
+    return None
+
+
+def calls_left(state: State) -> int | None:
+    """How many calls may still be made; None = no limit. The call being ruled on counts as made already."""
+    left: int | None = None
+    for _, limits, spent in scopes(state):
+        if limits.calls is not None:
+            here = limits.calls - spent.calls
+            left = here if left is None else min(left, here)
+    return left
+
+
+def warnings(state: State) -> Iterator[Decision]:
+    """Warns once per limit and scope when the set share of it is used up."""
+    share = state.settings.budget_warn
+    for scope, limits, spent in scopes(state):
+        key = state.run.first_run_id if scope == "run" and state.run is not None else "session"
+        for limit in ALL_LIMITS:
+            most = allowed(limits, limit)
+            if most is None or f"{key}:{limit}" in state.warned:
+                continue
+            now = used(state, scope, spent, limit)
+            if now >= most * share:
+                yield BudgetWarned(limit=limit, scope=scope, used=now, allowed=most)

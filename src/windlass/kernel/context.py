@@ -1,0 +1,212 @@
+"""The context plan: how full the window is, and what leaves the history when it is too full.
+
+Three steps, each an event: old results are elided, older exchanges are summarised, and where no summary is to be had
+they are cut by rule. An exchange is never split: an item of the model and all the results of its calls go together.
+Pinned items, the last thing a person said and the newest exchanges stay verbatim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, cast
+
+from windlass.events.base import Decision
+from windlass.events.context import (
+    CompactionFailed,
+    CompactionFinished,
+    CompactionStarted,
+    ContextElided,
+    ContextPagedOut,
+    ContextTruncated,
+)
+from windlass.events.specs import ItemRef
+from windlass.events.turns import ModelReplied
+
+from . import budgets, requests
+from .evolve import ELIDED_TOKENS
+from .state import State
+
+Trigger = Literal["tokens", "bytes", "overflow", "command"]
+TASK_TOKENS = 256
+"""A guess at the rendered task state, where there is one."""
+
+
+def fixed_tokens(state: State) -> int:
+    """What every request carries besides the history."""
+    task = TASK_TOKENS if state.task.goal or state.task.todos or state.task.plan or state.signals else 0
+    return state.instructions_tokens + state.knowledge_tokens + state.tool_tokens + task
+
+
+def context_tokens(state: State) -> int:
+    """How large the next request will be: what the provider counted last time plus what came since, or our estimate
+    where that is larger."""
+    arriving = sum(state.inputs[seq].tokens for seq in state.steering if seq in state.inputs)
+    pending = sum(ref.tokens for ref in state.notes)
+    estimate = fixed_tokens(state) + state.history_tokens
+    if state.measured_tokens:
+        since = max(0, state.history_tokens - state.measured_at_tokens)
+        estimate = max(estimate, state.measured_tokens + since)
+    return estimate + arriving + pending
+
+
+def trigger_of(state: State) -> Trigger | None:
+    """Why room must be made before the next request, if it must."""
+    if state.compaction.wanted:
+        return cast(Trigger, state.compaction.wanted)
+    if context_tokens(state) > state.current_model.window_tokens * state.settings.compact_at:
+        return "tokens"
+    if state.history_bytes > state.settings.compact_bytes:
+        return "bytes"
+    return None
+
+
+def units(history: list[ItemRef]) -> list[list[ItemRef]]:
+    """The history in parts that stay together: one thing said to the model, or one reply with all its results."""
+    found: list[list[ItemRef]] = []
+    for ref in history:
+        follows = ref.kind == "result" or (ref.kind == "import" and ref.part.endswith("+"))
+        if follows and found and found[-1][0].kind in ("assistant", "import"):
+            found[-1].append(ref)
+        else:
+            found.append([ref])
+    return found
+
+
+def older(state: State) -> tuple[list[ItemRef], list[int]]:
+    """The items that may leave, and the seqs among them that stay verbatim all the same."""
+    parts = units(state.history)
+    keep = state.settings.keep_exchanges
+    head, tail = parts[:-keep], parts[-keep:]
+    leaving = [ref for unit in head for ref in unit]
+    kept = {ref.seq for ref in leaving if ref.seq in state.pinned}
+    if not any(ref.kind == "user" for unit in tail for ref in unit):
+        said = [ref.seq for ref in leaving if ref.kind == "user"]
+        kept.update(said[-1:])
+    kept = _whole_units(head, kept)
+    return leaving, sorted(kept)
+
+
+def _whole_units(parts: list[list[ItemRef]], kept: set[int]) -> set[int]:
+    """A kept item keeps its exchange: a result without its call, or a call without its result, helps nobody."""
+    return {ref.seq for unit in parts if any(ref.seq in kept for ref in unit) for ref in unit}
+
+
+def make_room(state: State) -> Iterator[Decision]:
+    """Elides, then summarises (and the phase is `Compacting` then) or cuts."""
+    trigger = trigger_of(state)
+    if trigger is None:
+        return
+    yield from elide(state)
+    target = int(state.current_model.window_tokens * state.settings.compact_to)
+    small_again = trigger in ("tokens",) and context_tokens(state) <= target
+    if small_again:
+        return
+    leaving, kept = older(state)
+    movable = [ref for ref in leaving if ref.seq not in set(kept)]
+    if not movable or (len(movable) == 1 and movable[0].kind == "summary"):
+        # Nothing can leave. Said only where somebody asked for it, not before each request of a full context.
+        if state.compaction.wanted:
+            yield CompactionFailed(reason="useless")
+        return
+    if can_summarise(state):
+        yield from start(state, trigger, leaving)
+    else:
+        yield from truncate(state, leaving, kept, "no_summary")
+
+
+def can_summarise(state: State) -> bool:
+    """Whether a summary may be asked for: wanted, not failed too often, and payable."""
+    if not state.settings.summarise or state.compaction.failures >= state.settings.compact_attempts_max:
+        return False
+    return budgets.exhausted(state, context_tokens(state)) is None
+
+
+def start(state: State, trigger: Trigger, leaving: list[ItemRef]) -> Iterator[Decision]:
+    tokens = sum(ref.tokens for ref in leaving)
+    yield CompactionStarted(
+        trigger=trigger,
+        first=leaving[0].seq,
+        last=leaving[-1].seq,
+        items=len(leaving),
+        tokens=tokens,
+        attempt=state.compaction.failures + 1,
+    )
+    yield requests.intend(state, lane="compact", attempt=1, input_tokens=tokens + fixed_tokens(state))
+
+
+def elide(state: State) -> Iterator[Decision]:
+    """Shortens old results, but for pinned ones and those of the newest exchanges."""
+    keep = state.settings.keep_exchanges
+    chosen = [
+        ref
+        for unit in units(state.history)[:-keep]
+        for ref in unit
+        if ref.kind == "result"
+        and not ref.elided
+        and ref.tokens > state.settings.elide_over_tokens
+        and ref.seq not in state.pinned
+    ]
+    if chosen:
+        before = state.history_tokens
+        saved = sum(ref.tokens - min(ref.tokens, ELIDED_TOKENS) for ref in chosen)
+        yield ContextElided(seqs=tuple(ref.seq for ref in chosen), tokens_before=before, tokens_after=before - saved)
+
+
+def finish(state: State, reply: ModelReplied, reply_seq: int) -> Iterator[Decision]:
+    """What follows from a summary: it stands for the older items, or it is no use and they are cut."""
+    leaving, kept = span(state)
+    if reply.empty or reply.calls or reply.finish not in ("stop", "length", "stop_sequence", "other"):
+        yield CompactionFailed(reason="empty")
+        yield from truncate(state, leaving, kept, "no_summary")
+        return
+    gone = [ref for ref in leaving if ref.seq not in set(kept)]
+    removed = sum(ref.tokens for ref in gone)
+    summary_tokens = reply.usage.output_tokens or reply.tokens
+    if summary_tokens >= removed and state.compaction.trigger != "command":
+        yield CompactionFailed(reason="useless")
+        yield from truncate(state, leaving, kept, "no_summary")
+        return
+    if state.settings.archive:
+        yield ContextPagedOut(first=leaving[0].seq, last=leaving[-1].seq, items=len(gone))
+    yield CompactionFinished(
+        summary_seq=reply_seq,
+        summary_tokens=summary_tokens,
+        items_before=len(state.history),
+        items_after=len(state.history) - len(gone) + 1,
+        tokens_before=state.history_tokens,
+        tokens_after=state.history_tokens - removed + summary_tokens,
+        kept=tuple(kept),
+    )
+
+
+def span(state: State) -> tuple[list[ItemRef], list[int]]:
+    """The items that the compaction under way is about."""
+    first, last = state.compaction.first, state.compaction.last
+    start_at = next(i for i, ref in enumerate(state.history) if ref.seq == first)
+    end_at = max(i for i, ref in enumerate(state.history) if ref.seq == last)
+    leaving = state.history[start_at : end_at + 1]
+    _, kept = older(state)
+    inside = {ref.seq for ref in leaving}
+    return leaving, [seq for seq in kept if seq in inside]
+
+
+def truncate(
+    state: State, leaving: list[ItemRef], kept: list[int], reason: Literal["overflow", "no_summary", "policy"]
+) -> Iterator[Decision]:
+    """Cuts older exchanges off by rule; always possible, always smaller."""
+    gone = [ref for ref in leaving if ref.seq not in set(kept)]
+    if not gone:
+        return
+    if state.settings.archive:
+        yield ContextPagedOut(first=leaving[0].seq, last=leaving[-1].seq, items=len(gone))
+    removed = sum(ref.tokens for ref in gone)
+    yield ContextTruncated(
+        first=leaving[0].seq,
+        last=leaving[-1].seq,
+        items_before=len(state.history),
+        items_after=len(state.history) - len(gone),
+        tokens_before=state.history_tokens,
+        tokens_after=state.history_tokens - removed,
+        reason=reason,
+        kept=tuple(kept),
+    )

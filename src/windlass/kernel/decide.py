@@ -1,0 +1,788 @@
+"""What follows from one fact. The one place where each kind of fact meets the state.
+
+`LEGAL` says in which phases a fact may come at all, `CHECKS` what else must hold; whatever is not listed is refused and
+the state is unchanged then. `HANDLERS` give the direct consequences; `runs.advance` does the rest from the state alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from windlass.events import calls as ce
+from windlass.events import context as xe
+from windlass.events import permissions as pe
+from windlass.events import questions as qe
+from windlass.events import runs as re_
+from windlass.events import sessions as se
+from windlass.events import turns as te
+from windlass.events.base import Command, Decision, Event, Fact
+from windlass.events.errors import Refused
+from windlass.events.failures import failure
+from windlass.events.hooks import HookRuled
+from windlass.events.ids import grant_id, prompt_id, question_id, signal_id
+from windlass.events.specs import Grant
+
+from . import calls, context, governance, requests, runs
+from . import state as st
+from .evolve import evolve
+from .state import Phase, State
+
+Decisions = Iterator[Decision]
+
+STARTED: tuple[type[Phase], ...] = (
+    st.Idle,
+    st.Asked,
+    st.Asleep,
+    st.AwaitingModel,
+    st.BackingOff,
+    st.AwaitingTools,
+    st.Compacting,
+)
+WORKING: tuple[type[Phase], ...] = (st.AwaitingModel, st.BackingOff, st.AwaitingTools, st.Compacting)
+RESTING: tuple[type[Phase], ...] = (st.Idle, st.Asleep)
+REQUESTING: tuple[type[Phase], ...] = (st.AwaitingModel, st.Compacting)
+ASKABLE: tuple[type[Phase], ...] = (st.Asked, *WORKING)
+
+LEGAL: dict[type[Fact], tuple[type[Phase], ...]] = {
+    se.SessionStarted: (st.New,),
+    se.SessionResumed: STARTED,
+    se.SessionForked: STARTED,
+    se.SessionShutDown: STARTED,
+    se.ChangeReceived: STARTED,
+    se.RewindReceived: RESTING,
+    se.WorkspaceChanged: STARTED,
+    se.InstructionsRendered: STARTED,
+    se.NoticeGiven: STARTED,
+    se.ContentErased: STARTED,
+    re_.PromptReceived: STARTED,
+    re_.WakeReceived: STARTED,
+    re_.InterruptReceived: STARTED,
+    re_.CancelReceived: STARTED,
+    re_.QueueEdited: STARTED,
+    re_.SignalReceived: STARTED,
+    re_.CommandRefused: STARTED,
+    re_.TimerFired: STARTED,
+    te.ModelReplied: REQUESTING,
+    te.ModelFailed: REQUESTING,
+    ce.ToolPrepared: WORKING,
+    ce.ToolFinished: WORKING,
+    ce.ToolTimedOut: WORKING,
+    ce.ToolSuspended: WORKING,
+    ce.ToolAsked: WORKING,
+    ce.ToolSettled: ASKABLE,
+    ce.ResultReceived: ASKABLE,
+    ce.CallReceived: (*RESTING, *WORKING),
+    ce.MountReceived: STARTED,
+    ce.UnmountReceived: STARTED,
+    pe.PermissionApproved: ASKABLE,
+    pe.PermissionDenied: ASKABLE,
+    pe.ApproverMissed: WORKING,
+    qe.AnswerReceived: ASKABLE,
+    xe.CompactReceived: (*RESTING, *WORKING),
+    xe.UndoReceived: RESTING,
+    xe.ContextPagedIn: STARTED,
+}
+"""In which phases a fact may come. Everything else is refused."""
+
+
+def step(state: State, fact: Fact, at_ms: int) -> list[Event]:
+    """Takes one fact: the fact and the decisions that follow from it, folded into the state as they are made.
+
+    Raises `Refused` where the fact does not fit, and the state is unchanged then. Anything else that is raised is a
+    bug: the state must then be thrown away and folded again from the log."""
+    check(state, fact)
+    state.now_ms = max(state.now_ms, at_ms)
+    events: list[Event] = [fact]
+    evolve(state, fact)
+    for decision in consequences(state, fact):
+        evolve(state, decision)
+        events.append(decision)
+    return events
+
+
+def consequences(state: State, fact: Fact) -> Decisions:
+    """The decisions that follow, one by one; each is folded before the next is asked for."""
+    yield from HANDLERS[type(fact)](state, fact)
+    yield from runs.advance(state)
+
+
+def check(state: State, fact: Fact) -> None:
+    """Raises `Refused` unless the fact may come now."""
+    phases = LEGAL.get(type(fact))
+    tag = str(fact.__struct_config__.tag)
+    if phases is None:
+        raise Refused("not_a_fact", f"{tag} is decided here, it cannot come from outside")
+    if not isinstance(state.phase, phases):
+        raise Refused("wrong_phase", f"{tag} does not fit a session that is {type(state.phase).__name__.lower()}")
+    extra = CHECKS.get(type(fact))
+    if extra is not None:
+        extra(state, fact)
+
+
+# --- what else must hold ------------------------------------------------------------------------------------------
+
+
+def check_resumed(state: State, fact: se.SessionResumed | se.SessionForked) -> None:
+    if isinstance(fact, se.SessionResumed) and fact.epoch <= state.epoch:
+        raise Refused("stale_epoch", f"epoch {fact.epoch} is not newer than {state.epoch}")
+
+
+def check_prompt(state: State, fact: re_.PromptReceived) -> None:
+    if len(state.queue) + len(state.steering) >= state.settings.queue_max:
+        raise Refused("queue_full", f"{len(state.queue)} prompts wait already: answer or edit the queue first")
+    busy = state.active or isinstance(state.phase, st.Asked)
+    if busy and fact.behavior is None and state.settings.on_busy == "reject":
+        raise Refused("busy", "the session is busy and takes no prompts meanwhile")
+    if fact.body is None:
+        raise Refused("no_content", "a prompt needs content")
+
+
+def check_request(state: State, fact: te.ModelReplied | te.ModelFailed) -> None:
+    request = state.requests.get(fact.request_id)
+    if request is None or request.epoch != state.epoch:
+        raise Refused("stale", f"request {fact.request_id} is not open any more")
+    if isinstance(fact, te.ModelReplied) and (fact.body is None or len(fact.body.calls) != fact.calls):
+        raise Refused("malformed", "a reply needs its content, and as many calls as it says")
+
+
+def check_call(state: State, fact: Any) -> None:
+    call = state.calls.get(fact.call_id)
+    if call is None or call.status != "started" or call.epoch != state.epoch:
+        raise Refused("stale", f"call {fact.call_id} is not running under this owner")
+    if isinstance(fact, ce.ToolAsked):
+        if fact.body is None:
+            raise Refused("no_content", "a question needs content")
+        if state.mode == "autopilot":
+            raise Refused("no_approver", "nobody answers questions in autopilot")
+
+
+def check_prepared(state: State, fact: ce.ToolPrepared) -> None:
+    call = state.calls.get(fact.call_id)
+    if call is None or call.status != "requested":
+        raise Refused("stale", f"call {fact.call_id} does not wait to be prepared")
+    if fact.body is None or fact.body.prepared.digest != fact.digest:
+        raise Refused("malformed", "what was prepared must carry the digest it names")
+
+
+def check_settled(state: State, fact: ce.ToolSettled) -> None:
+    call = state.calls.get(fact.call_id)
+    if call is None or call.status != "unknown":
+        raise Refused("not_open", f"call {fact.call_id} is not waiting to be settled")
+
+
+def check_result(state: State, fact: ce.ResultReceived) -> None:
+    call = state.calls.get(fact.call_id)
+    if call is None or call.status not in ("delegated", "suspended"):
+        raise Refused("not_open", f"call {fact.call_id} is not waiting for a result from outside")
+
+
+def check_user_call(state: State, fact: ce.CallReceived) -> None:
+    if fact.tool not in state.tools:
+        raise Refused("unknown_tool", f"there is no tool {fact.tool!r}")
+    if fact.body is None:
+        raise Refused("no_content", "a call needs its arguments")
+
+
+def check_permission(state: State, fact: pe.PermissionApproved | pe.PermissionDenied) -> None:
+    ask = state.asks.get(fact.request_id)
+    if ask is None or ask.kind != "permission":
+        before = state.answered.get(fact.request_id)
+        raise Refused("not_open", f"request {fact.request_id} is not open" + (f": {before}" if before else ""))
+    if isinstance(fact, pe.PermissionApproved) and fact.digest is not None and fact.digest != ask.digest:
+        raise Refused("digest_changed", f"request {fact.request_id} is about something else than was approved")
+    if isinstance(fact, pe.PermissionApproved) and fact.scope == "pattern" and not fact.pattern:
+        raise Refused("no_pattern", "an approval for a pattern needs the pattern")
+
+
+def check_missed(state: State, fact: pe.ApproverMissed) -> None:
+    open_ids = set(state.asks) | {c.call_id for c in state.calls.values() if c.status == "delegated"}
+    if not set(fact.request_ids) & open_ids:
+        raise Refused("stale", "none of these requests is open")
+
+
+def check_answer(state: State, fact: qe.AnswerReceived) -> None:
+    ask = state.asks.get(fact.question_id)
+    if ask is None or ask.kind != "question":
+        before = state.answered.get(fact.question_id)
+        raise Refused("not_open", f"question {fact.question_id} is not open" + (f": {before}" if before else ""))
+
+
+def check_timer(state: State, fact: re_.TimerFired) -> None:
+    if fact.timer_id not in state.timers:
+        raise Refused("stale", f"timer {fact.timer_id} is not set")
+
+
+def check_queue(state: State, fact: re_.QueueEdited) -> None:
+    known = {prompt_id(seq) for seq in state.queue}
+    strange = [name for name in (*fact.order, *fact.tokens) if name not in known]
+    if strange or len(set(fact.order)) != len(fact.order):
+        raise Refused("unknown_prompt", f"not in the queue, or named twice: {', '.join(strange) or fact.order}")
+
+
+def check_mount(state: State, fact: ce.MountReceived) -> None:
+    if len(state.tools) + len(fact.tools) > st.TOOLS_MAX:
+        raise Refused("too_many_tools", f"at most {st.TOOLS_MAX} tools")
+    mounted = {spec.name for spec in fact.tools}
+    taken = {spec.alias or spec.name: spec.name for spec in state.tools.values() if spec.name not in mounted}
+    for spec in fact.tools:
+        if spec.alias is not None and taken.get(spec.alias, spec.name) != spec.name:
+            raise Refused("collision", f"the model-side name {spec.alias!r} is taken by {taken[spec.alias]!r}")
+
+
+def check_unmount(state: State, fact: ce.UnmountReceived) -> None:
+    missing = [name for name in fact.tools if name not in state.tools]
+    if missing:
+        raise Refused("unknown_tool", f"not mounted: {', '.join(missing)}")
+
+
+def check_rewind(state: State, fact: se.RewindReceived) -> None:
+    if fact.to_seq > state.seq:
+        raise Refused("not_there", f"the log ends at {state.seq}")
+    if any(ref.seq > fact.to_seq for ref in fact.restored):
+        raise Refused("malformed", "what is restored must lie at or before the point rewound to")
+
+
+def check_undo(state: State, fact: xe.UndoReceived) -> None:
+    if state.compaction.count == 0:
+        raise Refused("nothing_to_undo", "no compaction has happened")
+    if not fact.restored:
+        raise Refused("malformed", "the host must supply what was visible before the compaction")
+
+
+def check_compact(state: State, fact: xe.CompactReceived) -> None:
+    leaving, _ = context.older(state)
+    if not leaving:
+        raise Refused("too_short", "the history is too short to compact")
+
+
+def check_change(state: State, fact: se.ChangeReceived) -> None:
+    change = fact.change
+    if isinstance(change, se.ChangePins):
+        known = {ref.seq for ref in state.history}
+        strange = [seq for seq in change.pin if seq not in known]
+        if strange:
+            raise Refused("not_there", f"no visible item at {strange}")
+        if len(state.pinned) + len(change.pin) > st.PINS_MAX:
+            raise Refused("too_many", f"at most {st.PINS_MAX} pins")
+    if isinstance(change, se.ChangeGrants):
+        strange_grants = [name for name in change.revoke if name not in state.grants]
+        if strange_grants:
+            raise Refused("not_there", f"no standing approval {', '.join(strange_grants)}")
+
+
+CHECKS: dict[type[Fact], Callable[[State, Any], None]] = {
+    se.SessionResumed: check_resumed,
+    se.ChangeReceived: check_change,
+    se.RewindReceived: check_rewind,
+    re_.PromptReceived: check_prompt,
+    re_.QueueEdited: check_queue,
+    re_.TimerFired: check_timer,
+    te.ModelReplied: check_request,
+    te.ModelFailed: check_request,
+    ce.ToolPrepared: check_prepared,
+    ce.ToolFinished: check_call,
+    ce.ToolTimedOut: check_call,
+    ce.ToolSuspended: check_call,
+    ce.ToolAsked: check_call,
+    ce.ToolSettled: check_settled,
+    ce.ResultReceived: check_result,
+    ce.CallReceived: check_user_call,
+    ce.MountReceived: check_mount,
+    ce.UnmountReceived: check_unmount,
+    pe.PermissionApproved: check_permission,
+    pe.PermissionDenied: check_permission,
+    pe.ApproverMissed: check_missed,
+    qe.AnswerReceived: check_answer,
+    xe.CompactReceived: check_compact,
+    xe.UndoReceived: check_undo,
+}
+
+
+# --- the session itself -------------------------------------------------------------------------------------------
+
+
+def on_nothing(state: State, fact: Fact) -> Decisions:
+    """A fact that only `evolve` cares about."""
+    yield from ()
+
+
+def on_resumed(state: State, fact: se.SessionResumed) -> Decisions:
+    """A new owner: each intent of an older epoch is issued again or closed, by its contract."""
+    yield from rebind(state, fact)
+    for request in [r for r in state.requests.values() if r.epoch < state.epoch]:
+        yield requests.again(state, request)
+    for call in [c for c in state.calls.values() if c.status == "started" and c.epoch < state.epoch]:
+        spec = state.tools.get(call.tool)
+        if spec is not None and spec.contract in ("pure", "idempotent"):
+            yield from withdraw_inside(state, call.call_id)
+            yield ce.ToolStarted(call_id=call.call_id, epoch=state.epoch, attempt=call.attempt + 1)
+        else:
+            yield from withdraw_inside(state, call.call_id)
+            yield ce.ToolOutcomeUnknown(call_id=call.call_id, settle=spec is not None and spec.settle)
+
+
+def withdraw_inside(state: State, call_id: str) -> Decisions:
+    """Questions that a running tool asked die with it."""
+    for ask in [a for a in state.asks.values() if a.call_id == call_id and a.inside]:
+        yield qe.QuestionWithdrawn(question_id=ask.ask_id, reason="unknown_outcome")
+
+
+def rebind(state: State, fact: se.SessionResumed) -> Decisions:
+    """Says what differs between the recorded agent and the one bound now; nothing is guessed."""
+    if fact.agent is None and fact.tools is None:
+        return
+    now = {spec.name: spec for spec in fact.tools} if fact.tools is not None else dict(state.tools)
+    missing = tuple(name for name in state.tools if name not in now)
+    added = tuple(name for name in now if name not in state.tools)
+    changed = tuple(n for n, spec in now.items() if n in state.tools and state.tools[n].digest != spec.digest)
+    agent = fact.agent or state.agent
+    if agent != state.agent or missing or added or changed:
+        yield se.AgentChanged(previous=state.agent, agent=agent, missing=missing, changed=changed, added=added)
+    if added or changed:
+        fresh = tuple(now[name] for name in (*added, *changed))
+        yield ce.ToolsetChanged(
+            operation="reload", phase="applied", tools=fresh, names=(*added, *changed), revision=state.revision + 1
+        )
+    if missing:
+        yield ce.ToolsetChanged(operation="remove", phase="applied", names=missing, revision=state.revision + 1)
+
+
+def on_forked(state: State, fact: se.SessionForked) -> Decisions:
+    """Nothing that was open at the origin is carried over; the run may be gone on with from here."""
+    waiting = tuple(prompt_id(seq) for seq, found in state.inputs.items() if found.kind == "user")
+    if waiting:
+        yield re_.QueueChanged(operation="dropped", prompt_ids=waiting)
+    if state.active:
+        yield from runs.stop_all(state, "not_carried_over")
+        yield runs.ended(state, re_.RunInterrupted, "superseded")
+    elif state.turn is not None or state.timers:
+        yield from runs.begin(state, "cancel", continues=True)
+        yield from runs.stop_all(state, "not_carried_over")
+        yield runs.ended(state, re_.RunInterrupted, "superseded")
+
+
+def on_shut_down(state: State, fact: se.SessionShutDown) -> Decisions:
+    models = tuple(
+        se.ModelTotals(
+            model=name,
+            requests=totals.requests,
+            usage=totals.usage,
+            cost_nanos=totals.cost_nanos,
+            duration_ms=totals.duration_ms,
+        )
+        for name, totals in state.totals.items()
+    )
+    code = se.CodeTotals(
+        lines_added=state.code.lines_added, lines_removed=state.code.lines_removed, files=tuple(state.code.files)
+    )
+    yield se.SessionTotalled(models=models, code=code, current_model=state.model.name, started_ms=state.started_ms)
+
+
+def on_change(state: State, fact: se.ChangeReceived) -> Decisions:
+    change = fact.change
+    match change:
+        case se.ChangeModel():
+            yield se.ModelChanged(previous=state.model.name, model=change.model)
+        case se.ChangeMode():
+            if change.mode != state.mode:
+                yield se.ModeChanged(previous=state.mode, mode=change.mode)
+        case se.ChangeTitle():
+            yield se.TitleChanged(title=change.title[:200])
+        case se.ChangeMetadata():
+            yield se.MetadataChanged(metadata=change.metadata)
+        case se.ChangeTask():
+            yield se.TaskChanged(task=change.task, fields=("task",))
+        case se.ChangePins():
+            yield se.PinsChanged(pinned=change.pin, unpinned=change.unpin)
+        case se.ChangeGrants():
+            yield pe.GrantsChanged(added=change.add, revoked=change.revoke)
+        case se.ChangeSettings():
+            yield se.SettingsChanged(settings=change.settings)
+    yield runs.done(fact.command_id)
+
+
+def on_rewind(state: State, fact: se.RewindReceived) -> Decisions:
+    yield se.SessionRewound(
+        to_seq=fact.to_seq,
+        items_before=len(state.history),
+        items_after=len(fact.restored),
+        history=fact.restored,
+    )
+    yield runs.done(fact.command_id)
+
+
+# --- prompts, wakes, stops ----------------------------------------------------------------------------------------
+
+
+def on_prompt(state: State, fact: re_.PromptReceived) -> Decisions:
+    seq = state.seq
+    for ruling in fact.hooks:
+        yield HookRuled(ruling=ruling)
+    if any(ruling.denies for ruling in fact.hooks):
+        yield re_.QueueChanged(operation="dropped", prompt_ids=(prompt_id(seq),))
+        yield runs.done(fact.command_id, "denied by a hook")
+        return
+    behavior = fact.behavior or ("steer" if state.settings.on_busy == "steer" else None)
+    replaces = fact.behavior is None and state.settings.on_busy == "interrupt"
+    this = (fact.command_id,)
+    if state.active:
+        if replaces:
+            yield from runs.interrupt(state, "superseded")
+            yield from runs.begin(state, "prompt", this, options=fact.options)
+        else:
+            steers = behavior == "steer"
+            operation: Any = "steering" if steers else "queued"
+            yield re_.QueueChanged(operation=operation, prompt_ids=(prompt_id(seq),))
+    elif isinstance(state.phase, st.Asked) and (behavior == "steer" or replaces):
+        yield from runs.begin(state, "prompt", this, continues=True, options=fact.options)
+        yield from calls.give_up(state, "superseded")
+    elif isinstance(state.phase, st.Asked) and state.turn is not None:
+        yield re_.QueueChanged(operation="queued", prompt_ids=(prompt_id(seq),))
+    else:
+        yield from drop_retry(state)
+        goes_on = isinstance(state.phase, st.Asleep | st.Asked)
+        yield from runs.begin(state, "prompt", this, continues=goes_on, options=fact.options)
+
+
+def drop_retry(state: State) -> Decisions:
+    """A waiting retry is overtaken by whatever makes the session go on now."""
+    for timer in [t for t in state.timers.values() if t.kind == "retry"]:
+        yield re_.TimerCancelled(timer_id=timer.timer_id, reason="superseded")
+
+
+def on_wake(state: State, fact: re_.WakeReceived) -> Decisions:
+    this = (fact.command_id,)
+    due = min(state.timers.values(), key=lambda timer: (timer.at_ms, timer.seq), default=None)
+    if state.active:
+        if isinstance(state.phase, st.BackingOff):
+            yield re_.TimerCancelled(timer_id=state.phase.timer_id, reason="woken")
+            yield from runs.try_again(state)
+            yield runs.done(fact.command_id, "the next attempt is made now")
+        else:
+            yield runs.done(fact.command_id, "the session is at work already")
+    elif isinstance(state.phase, st.Asked) and state.turn is not None:
+        yield runs.done(fact.command_id, "the session waits for an answer")
+    elif due is not None:
+        yield re_.TimerCancelled(timer_id=due.timer_id, reason="woken")
+        yield from runs.begin(state, "wake", this, continues=True)
+    elif state.resumable and state.run is not None:
+        yield from runs.begin(state, "wake", this, continues=True)
+    elif state.queue:
+        yield from runs.take_next(state)
+        yield runs.done(fact.command_id, "the queue goes on")
+    else:
+        yield runs.done(fact.command_id, "nothing to wake")
+
+
+def on_interrupt(state: State, fact: re_.InterruptReceived) -> Decisions:
+    if state.active:
+        yield from runs.interrupt(state)
+        yield runs.done(fact.command_id)
+    elif state.timers:
+        for timer in list(state.timers.values()):
+            yield re_.TimerCancelled(timer_id=timer.timer_id, reason="cancelled")
+        yield runs.done(fact.command_id, "the wake is cancelled")
+    else:
+        yield runs.done(fact.command_id, "nothing to interrupt")
+
+
+def on_cancel(state: State, fact: re_.CancelReceived) -> Decisions:
+    if not state.active and (state.turn is not None or state.timers or state.calls):
+        yield from drop_retry(state)
+        yield from runs.begin(state, "cancel", continues=True)
+    if state.active:
+        yield from runs.cancel(state)
+        yield runs.done(fact.command_id)
+    else:
+        yield runs.done(fact.command_id, "nothing to cancel")
+
+
+def on_queue_edited(state: State, fact: re_.QueueEdited) -> Decisions:
+    keep = set(fact.order)
+    gone = tuple(prompt_id(seq) for seq in state.queue if prompt_id(seq) not in keep)
+    commands = [state.inputs[seq].command_id for seq in state.queue if prompt_id(seq) not in keep]
+    if gone:
+        yield re_.QueueChanged(operation="dropped", prompt_ids=gone)
+    yield re_.QueueChanged(operation="edited", prompt_ids=fact.order)
+    for command in commands:
+        if command is not None:
+            yield runs.done(command, "taken out of the queue")
+    yield runs.done(fact.command_id)
+
+
+def on_signal(state: State, fact: re_.SignalReceived) -> Decisions:
+    signal = state.signals[-1]
+    urgent = fact.urgency in ("critical", "high")
+    disposition: Any = "observed" if fact.urgency == "low" else "queued"
+    if signal.duplicate:
+        disposition = "duplicate"
+    elif len(state.signals) > st.SIGNALS_MAX:
+        disposition = "dropped"
+    elif urgent:
+        disposition = "steer" if state.active or isinstance(state.phase, st.Asked) else "run"
+    starts = disposition == "run"
+    yield re_.SignalDisposed(signal_id=signal_id(signal.seq), disposition=disposition)
+    if starts:
+        yield from drop_retry(state)
+        yield from runs.begin(state, "signal", (fact.command_id,), continues=isinstance(state.phase, st.Asleep))
+    else:
+        yield runs.done(fact.command_id)
+
+
+def on_timer(state: State, fact: re_.TimerFired) -> Decisions:
+    if isinstance(state.phase, st.BackingOff) and fact.timer_id == state.phase.timer_id:
+        yield from runs.try_again(state)
+    elif not state.active and state.turn is None:
+        yield from runs.begin(state, "timer", continues=isinstance(state.phase, st.Asleep))
+
+
+# --- the model ----------------------------------------------------------------------------------------------------
+
+
+def on_replied(state: State, fact: te.ModelReplied) -> Decisions:
+    seq = state.seq
+    for ruling in fact.hooks:
+        yield HookRuled(ruling=ruling)
+    if isinstance(state.phase, st.Compacting):
+        yield from context.finish(state, fact, seq)
+        return
+    yield from calls.propose(state, fact)
+    if not fact.calls and not fact.empty:
+        yield from check_output(state, fact, seq)
+
+
+def check_output(state: State, fact: te.ModelReplied, seq: int) -> Decisions:
+    """Where an answer must fit a schema: take it, ask again with the errors, or fail honestly."""
+    run = state.run
+    assert run is not None
+    if not state.output_required() or fact.finish not in ("stop", "length", "stop_sequence", "other"):
+        return
+    assert fact.body is not None
+    found = fact.body.output
+    errors = found.errors if found is not None else ("nothing here could check the answer",)
+    attempts = run.output_attempts + 1
+    if found is not None and found.valid:
+        yield te.OutputExtracted(reply_seq=seq, attempts=attempts, warnings=found.warnings)
+    elif found is not None and run.output_attempts < state.settings.output_reasks_max:
+        yield te.OutputRejected(reply_seq=seq, attempt=attempts, errors=errors)
+    else:
+        yield te.OutputFailed(reply_seq=seq, attempts=attempts, errors=errors)
+
+
+def on_failed(state: State, fact: te.ModelFailed) -> Decisions:
+    run = state.run
+    assert run is not None
+    why = fact.failure
+    if state.turn is None:
+        yield xe.CompactionFailed(failure=why, reason="model")
+        leaving, kept = context.span(state)
+        yield from context.truncate(state, leaving, kept, "no_summary")
+        return
+    attempt = run.attempts
+    if why.kind in ("context_exceeded", "request_too_large"):
+        yield from overflow(state, fact)
+    elif why.kind in ("auth", "reauth_required", "no_credentials"):
+        yield from runs.close_turn(state)
+        yield runs.ended(state, re_.RunAsked, "awaiting_credentials", waiting_for=("credentials",))
+    elif why.retryable and attempt <= state.settings.retries_max:
+        yield from requests.retry(state, fact, attempt)
+        timer = state.timers[state.phase.timer_id] if isinstance(state.phase, st.BackingOff) else None
+        if timer is not None and timer.at_ms - state.now_ms > state.settings.sleep_over_ms:
+            yield from runs.close_turn(state)
+            yield runs.ended(state, re_.RunSlept, "awaiting_time", wake_at_ms=timer.at_ms, failure=why)
+    elif why.retryable:
+        spent = failure(
+            "retries_exhausted",
+            f"gave up after {attempt} attempts: {why.message}",
+            provider=why.provider,
+            model=why.model,
+            status=why.status,
+            detail={"last": why.kind},
+        )
+        yield from runs.fail(state, "retries_exhausted", spent)
+    else:
+        yield from runs.fail(state, "refused" if why.kind == "refused" else "error", why)
+
+
+def overflow(state: State, fact: te.ModelFailed) -> Decisions:
+    """The provider says that the request is too large: make room once, then give up honestly."""
+    run = state.run
+    assert run is not None
+    leaving, _ = context.older(state)
+    if run.stop == "context_overflow" or not leaving:
+        yield from runs.fail(state, "context_overflow", fact.failure)
+    else:
+        yield from runs.close_turn(state)
+
+
+# --- calls, permissions, questions --------------------------------------------------------------------------------
+
+
+def on_prepared(state: State, fact: ce.ToolPrepared) -> Decisions:
+    yield from calls.prepared(state, fact)
+
+
+def on_outcome(state: State, fact: ce.ToolFinished | ce.ResultReceived) -> Decisions:
+    if isinstance(fact, ce.ToolFinished):
+        for ruling in fact.hooks:
+            yield HookRuled(ruling=ruling)
+    for ask in [a for a in state.asks.values() if a.call_id == fact.call_id and a.inside]:
+        yield qe.QuestionWithdrawn(question_id=ask.ask_id, reason="superseded")
+    if fact.changes:
+        yield se.FilesChanged(call_id=fact.call_id, changes=fact.changes)
+
+
+def on_timed_out(state: State, fact: ce.ToolTimedOut) -> Decisions:
+    for ask in [a for a in state.asks.values() if a.call_id == fact.call_id and a.inside]:
+        yield qe.QuestionWithdrawn(question_id=ask.ask_id, reason="superseded")
+
+
+def on_tool_asked(state: State, fact: ce.ToolAsked) -> Decisions:
+    assert fact.body is not None
+    kind: Any = "form" if fact.body.form is not None else "choice"
+    yield qe.QuestionRequested(
+        question_id=question_id(state.seq + 1), call_id=fact.call_id, kind=kind, inside=True, body=fact.body
+    )
+
+
+def go_on(state: State, trigger: runs.Trigger, command: str) -> Decisions:
+    """An answer to a session whose run ended asked: the run that continues it begins; else it joins the active one."""
+    if not state.active:
+        yield from runs.begin(state, trigger, (command,), continues=True)
+
+
+def on_settled(state: State, fact: ce.ToolSettled) -> Decisions:
+    yield from go_on(state, "settle", fact.command_id)
+
+
+def on_result(state: State, fact: ce.ResultReceived) -> Decisions:
+    yield from go_on(state, "result", fact.command_id)
+    yield from on_outcome(state, fact)
+
+
+def on_call(state: State, fact: ce.CallReceived) -> Decisions:
+    seq = state.seq
+    if not state.active:
+        yield from runs.begin(state, "call", (fact.command_id,))
+    yield from calls.receive(state, fact, seq)
+
+
+def on_approved(state: State, fact: pe.PermissionApproved) -> Decisions:
+    ask = state.asks[fact.request_id]
+    call = state.calls[ask.call_id]
+    yield from go_on(state, "approval", fact.command_id)
+    spec = state.tools.get(call.tool)
+    if spec is None:
+        yield calls.denied(call, "unavailable_tool", f"{call.tool!r} is not there any more")
+        return
+    if governance.approval_digest(state, spec, call.digest) != ask.digest:
+        yield calls.denied(call, "digest_changed", "the tool or the policy changed since this was approved; ask again")
+        return
+    yield ce.ToolAllowed(call_id=call.call_id, by="person", rule=fact.request_id)
+    if fact.scope != "once":
+        pattern = fact.pattern if fact.scope == "pattern" else None
+        grant = Grant(grant_id=grant_id(state.seq), tool=call.tool, pattern=pattern, by=fact.actor)
+        yield pe.GrantsChanged(added=(grant,))
+
+
+def on_denied(state: State, fact: pe.PermissionDenied) -> Decisions:
+    seq = state.seq
+    call = state.calls[state.asks[fact.request_id].call_id]
+    yield from go_on(state, "approval", fact.command_id)
+    yield calls.denied(call, "person", "a person denied this", stop=fact.stop, feedback_seq=seq if fact.body else None)
+    if fact.stop:
+        yield from runs.interrupt(state)
+
+
+def on_answer(state: State, fact: qe.AnswerReceived) -> Decisions:
+    yield from go_on(state, "answer", fact.command_id)
+    if fact.outcome != "answered" or state.mode != "plan" or fact.action is None:
+        return
+    if fact.body is not None and fact.body.edited is not None:
+        yield se.PlanChanged(operation="update")
+        yield se.TaskChanged(task=msgspec.structs.replace(state.task, plan=fact.body.edited), fields=("plan",))
+    mode = fact.mode or "interactive"
+    if mode != state.mode:
+        yield se.ModeChanged(previous=state.mode, mode=mode)
+
+
+# --- tools and context --------------------------------------------------------------------------------------------
+
+
+def on_mount(state: State, fact: ce.MountReceived) -> Decisions:
+    staged = state.staged[-1]
+    names = tuple(spec.name for spec in fact.tools)
+    yield ce.ToolsetChanged(operation=staged.operation, phase="pending", target=fact.source, names=names)
+    if not state.active and state.turn is None:
+        yield from runs.apply_staged(state)
+    yield runs.done(fact.command_id)
+
+
+def on_unmount(state: State, fact: ce.UnmountReceived) -> Decisions:
+    yield ce.ToolsetChanged(operation="remove", phase="pending", names=fact.tools)
+    if (not state.active and state.turn is None) or fact.force:
+        yield from runs.apply_staged(state)
+    yield runs.done(fact.command_id)
+
+
+def on_compact(state: State, fact: xe.CompactReceived) -> Decisions:
+    if not state.active:
+        yield from drop_retry(state)
+        yield from runs.begin(state, "compact", (fact.command_id,))
+        yield from context.make_room(state)
+    else:
+        yield runs.done(fact.command_id, "the history will be compacted at the next boundary")
+
+
+def on_undo(state: State, fact: xe.UndoReceived) -> Decisions:
+    yield xe.CompactionUndone(items_before=len(state.history), items_after=len(fact.restored), history=fact.restored)
+    yield runs.done(fact.command_id)
+
+
+HANDLERS: dict[type[Fact], Callable[[State, Any], Decisions]] = {
+    se.SessionStarted: on_nothing,
+    se.SessionResumed: on_resumed,
+    se.SessionForked: on_forked,
+    se.SessionShutDown: on_shut_down,
+    se.ChangeReceived: on_change,
+    se.RewindReceived: on_rewind,
+    se.WorkspaceChanged: on_nothing,
+    se.InstructionsRendered: on_nothing,
+    se.NoticeGiven: on_nothing,
+    se.ContentErased: on_nothing,
+    re_.PromptReceived: on_prompt,
+    re_.WakeReceived: on_wake,
+    re_.InterruptReceived: on_interrupt,
+    re_.CancelReceived: on_cancel,
+    re_.QueueEdited: on_queue_edited,
+    re_.SignalReceived: on_signal,
+    re_.CommandRefused: on_nothing,
+    re_.TimerFired: on_timer,
+    te.ModelReplied: on_replied,
+    te.ModelFailed: on_failed,
+    ce.ToolPrepared: on_prepared,
+    ce.ToolFinished: on_outcome,
+    ce.ToolTimedOut: on_timed_out,
+    ce.ToolSuspended: on_nothing,
+    ce.ToolAsked: on_tool_asked,
+    ce.ToolSettled: on_settled,
+    ce.ResultReceived: on_result,
+    ce.CallReceived: on_call,
+    ce.MountReceived: on_mount,
+    ce.UnmountReceived: on_unmount,
+    pe.PermissionApproved: on_approved,
+    pe.PermissionDenied: on_denied,
+    pe.ApproverMissed: on_nothing,
+    qe.AnswerReceived: on_answer,
+    xe.CompactReceived: on_compact,
+    xe.UndoReceived: on_undo,
+    xe.ContextPagedIn: on_nothing,
+}
+
+
+def is_command(fact: Fact) -> bool:
+    """Whether a fact is a command, and so must be taken from the inbox."""
+    return isinstance(fact, Command)

@@ -1,0 +1,180 @@
+"""Logs as a whole: folding one, its state's hash, snapshots of it, and checking it on three levels."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from windlass.events import codec, record
+from windlass.events.base import Event, Fact
+from windlass.events.errors import CodecError, Damaged, KernelError, NeedsNewer, Refused
+from windlass.events.sessions import SessionForked
+
+from .decide import LEGAL, step
+from .evolve import evolve
+from .state import STATE_VERSION, New, State
+
+KERNEL_VERSION = "1"
+PROBLEMS_MAX = 100
+
+
+def fold_append(state: State, append: codec.Appended) -> None:
+    """Folds one append. Raises `NeedsNewer` at an event that may not be skipped, `Damaged` at a gap."""
+    if append.first_seq != state.seq + 1:
+        raise Damaged(f"append begins at {append.first_seq}, expected {state.seq + 1}", seq=state.seq + 1)
+    if append.at_ms > state.now_ms:
+        state.now_ms = append.at_ms
+    for event in append.events:
+        known = codec.require_known(event, state.seq + 1)
+        if known is None:
+            state.seq += 1
+        else:
+            evolve(state, known)
+
+
+def fold(appends: Iterable[codec.Appended], state: State | None = None) -> State:
+    """The state that some appends add up to, from nothing or from an earlier state (which is changed)."""
+    found = state if state is not None else State()
+    for append in appends:
+        fold_append(found, append)
+    return found
+
+
+def fold_lines(lines: Iterable[bytes], state: State | None = None) -> State:
+    """The state of a log as stored. Reads no content."""
+    return fold((codec.decode(line, bodies=False) for line in lines), state)
+
+
+def state_hash(state: State) -> str:
+    """One digest for the whole state, the same in every process."""
+    data = msgspec.json.encode(state, order="deterministic")
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+_snapshots = msgspec.msgpack.Decoder(State)
+
+
+def dump(state: State) -> bytes:
+    """A state as a snapshot's bytes."""
+    return msgspec.msgpack.encode(state)
+
+
+def load(data: bytes) -> State:
+    """A state from a snapshot. Raises `CodecError` where the bytes are none of this version."""
+    try:
+        return _snapshots.decode(data)
+    except msgspec.DecodeError as error:
+        raise CodecError(f"snapshot: {error}") from error
+
+
+def copy(state: State) -> State:
+    """An independent copy."""
+    return load(dump(state))
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong where. `drift` is no damage: the kernel would decide otherwise today."""
+
+    level: Literal["chain", "legal", "decisions"]
+    seq: int
+    message: str
+    drift: bool = False
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a verification found. `sound` = nothing is damaged; there may be drift."""
+
+    records: int
+    problems: list[Problem]
+    state: State | None = None
+
+    @property
+    def sound(self) -> bool:
+        return not any(not problem.drift for problem in self.problems)
+
+
+def verify(lines: Sequence[bytes], *, start: State | None = None, prev_hash: str = record.GENESIS) -> Report:
+    """Checks a log: the chain holds; every event is legal where it stands; `decide`, run again over the facts, gives
+    the same decisions. A forked log is checked from its origin's state (`start`) and hash."""
+    state = copy(start) if start is not None else State()
+    problems: list[Problem] = []
+    for line in lines:
+        seq = state.seq + 1
+        try:
+            record.check(line, prev_hash=prev_hash, expected_seq=seq)
+            append = codec.decode(line)
+        except (Damaged, CodecError) as error:
+            problems.append(Problem(level="chain", seq=seq, message=str(error)))
+            break
+        prev_hash = append.hash
+        try:
+            state = _verify_append(state, append, problems)
+        except KernelError as error:
+            problems.append(Problem(level="legal", seq=seq, message=str(error)))
+            break
+        except NeedsNewer as error:
+            problems.append(Problem(level="legal", seq=seq, message=str(error)))
+            break
+        if len(problems) >= PROBLEMS_MAX:
+            break
+    return Report(records=state.seq, problems=problems, state=state)
+
+
+def _verify_append(state: State, append: codec.Appended, problems: list[Problem]) -> State:
+    """Folds an append and decides it again; the recorded decisions win."""
+    fact = append.events[0]
+    erased = any(isinstance(event, Event) and event.erased is not None for event in append.events)
+    unknown = any(isinstance(event, codec.Unknown) for event in append.events)
+    if not unknown and (not isinstance(fact, Fact) or type(fact) not in LEGAL):
+        raise KernelError(f"event {append.first_seq}: an append begins with a fact")
+    if any(isinstance(event, Fact) for event in append.events[1:]):
+        raise KernelError(f"append {append.first_seq}: one append holds one fact")
+    if erased or unknown:
+        fold_append(state, append)
+        return state
+    before = dump(state)
+    recorded = [codec.encode_entry(event, str)[0:2] for event in append.events]
+    try:
+        assert isinstance(fact, Fact)
+        again = [codec.encode_entry(event, str)[0:2] for event in step(state, fact, append.at_ms)]
+    except (Refused, KernelError) as error:
+        again = []
+        message = f"the fact would not be taken today: {error}"
+    else:
+        message = "other decisions would be made today"
+    if again != recorded:
+        problems.append(Problem(level="decisions", seq=append.first_seq, message=message, drift=True))
+        state = load(before)
+        fold_append(state, append)
+    return state
+
+
+def begins_fork(append: codec.Appended) -> bool:
+    """Whether this append is the first of a forked log."""
+    return isinstance(append.events[0], SessionForked)
+
+
+def is_new(state: State) -> bool:
+    """Whether nothing has happened yet."""
+    return isinstance(state.phase, New)
+
+
+__all__ = [
+    "KERNEL_VERSION",
+    "STATE_VERSION",
+    "Problem",
+    "Report",
+    "begins_fork",
+    "copy",
+    "dump",
+    "fold",
+    "fold_append",
+    "fold_lines",
+    "is_new",
+    "load",
+    "state_hash",
+    "verify",
+]

@@ -1,0 +1,298 @@
+"""From the log to what a model sees. The history says which events are visible; this turns them into items.
+
+Each call gets exactly one result in call order, also when the log was cut in the middle of a turn. What is rendered
+for an item never changes while the item stays visible, so a request begins with the bytes of the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from windlass.events import calls as ce
+from windlass.events import context as xe
+from windlass.events import permissions as pe
+from windlass.events import questions as qe
+from windlass.events import runs as re_
+from windlass.events import sessions as se
+from windlass.events import turns as te
+from windlass.events.base import Event
+from windlass.events.blocks import CallSlot, GeneratedImage, InputBlock, ResultBlock, Terminal, Text
+from windlass.events.errors import KernelError
+from windlass.events.ids import call_id as id_of_call
+from windlass.events.items import (
+    AssistantItem,
+    AssistantPart,
+    CallPart,
+    HistoryItem,
+    ImagePart,
+    ResultItem,
+    UserItem,
+)
+from windlass.events.specs import ItemRef
+
+from .state import Call, State
+
+Lookup = Callable[[int], Event]
+"""Gives the event at a seq, content included."""
+
+ERASED = "[this content was erased]"
+PENDING = "[this call has no result yet]"
+ERASED_TOOL = "erased"
+
+NOTES: dict[str, str] = {
+    "nudge": "You ended your turn, but the task is not recorded as complete. Go on, or call complete_task.",
+    "continue": "Continue.",
+    "wrap_up": "The limit of this run is reached. Answer now with what you have; no more tools can be called.",
+}
+
+CANCELLED: dict[str, str] = {
+    "cancelled": "cancelled by the user",
+    "interrupted": "interrupted by the user",
+    "superseded": "not run: the user went on with something else",
+    "budget": "not run: the budget is used up",
+    "not_carried_over": "not carried over into this fork of the session",
+    "forced": "given up: the tool was taken away",
+}
+
+
+def render(state: State, lookup: Lookup) -> list[HistoryItem]:
+    """The items of the history as the next request would carry them, open calls closed by a placeholder."""
+    items: list[HistoryItem] = []
+    names: dict[str, tuple[str, str | None]] = {}
+    for ref in state.history:
+        items.append(item(ref, lookup, names))
+    if state.turn is not None:
+        items.extend(_of_open_turn(state, lookup, names))
+    for ref in state.notes:
+        items.append(item(ref, lookup, names))
+    return items
+
+
+def _of_open_turn(state: State, lookup: Lookup, names: dict[str, tuple[str, str | None]]) -> list[HistoryItem]:
+    assert state.turn is not None
+    found: list[HistoryItem] = []
+    for name in state.turn.calls:
+        call = state.calls[name]
+        if call.closed_seq is not None:
+            ref = ItemRef(seq=call.closed_seq, kind="result", part=name)
+            found.append(item(ref, lookup, names))
+        else:
+            found.append(_placeholder(call, names))
+    return found
+
+
+def _placeholder(call: Call, names: dict[str, tuple[str, str | None]]) -> ResultItem:
+    tool, provider_call_id = names.get(call.call_id, (call.tool, None))
+    return ResultItem(
+        key=f"{call.call_id}/pending",
+        call_id=call.call_id,
+        tool=tool,
+        content=(Text(text=PENDING),),
+        is_error=True,
+        provider_call_id=provider_call_id,
+    )
+
+
+def item(ref: ItemRef, lookup: Lookup, names: dict[str, tuple[str, str | None]]) -> HistoryItem:
+    """One visible item. `names` carries the tools of the calls seen so far, which their results need."""
+    event = lookup(ref.seq)
+    match ref.kind:
+        case "user":
+            return user(ref, event)
+        case "assistant":
+            return assistant(ref, event, names)
+        case "result":
+            return result(ref, event, lookup, names)
+        case "summary":
+            return summary(ref, event)
+        case "note":
+            return note(ref, event)
+        case "import":
+            return imported(ref, event)
+
+
+def user(ref: ItemRef, event: Event) -> UserItem:
+    if not isinstance(event, re_.PromptReceived):
+        raise KernelError(f"event {ref.seq} is not a prompt")
+    content: tuple[InputBlock, ...] = event.body.content if event.body is not None else (Text(text=ERASED),)
+    origin = event.origin.kind if event.origin.kind != "person" or event.origin.hidden else "person"
+    return UserItem(key=str(ref.seq), content=content, origin=origin)
+
+
+def assistant(ref: ItemRef, event: Event, names: dict[str, tuple[str, str | None]]) -> AssistantItem:
+    if isinstance(event, re_.InterruptReceived | re_.CancelReceived):
+        text = event.body.text if event.body is not None else ERASED
+        return AssistantItem(key=str(ref.seq), content=(Text(text=text or "[interrupted]"),))
+    if not isinstance(event, te.ModelReplied):
+        raise KernelError(f"event {ref.seq} is not a reply")
+    parts: list[AssistantPart] = []
+    if event.body is None:
+        parts.append(Text(text=ERASED))
+        for ordinal in range(event.calls):
+            name = id_of_call(ref.seq, ordinal)
+            names[name] = (ERASED_TOOL, None)
+            parts.append(CallPart(call_id=name, tool=ERASED_TOOL, args={}))
+        return AssistantItem(key=f"{ref.seq}/erased", content=tuple(parts))
+    slots = set()
+    for block in event.body.blocks:
+        if isinstance(block, CallSlot):
+            slots.add(block.ordinal)
+            parts.append(call_part(ref.seq, event.body.calls[block.ordinal], names))
+        elif isinstance(block, GeneratedImage):
+            size = f" {block.width}x{block.height}" if block.width and block.height else ""
+            parts.append(ImagePart(media_type=block.blob.media_type, note=f"[generated image{size}]"))
+        else:
+            parts.append(block)
+    for index, call in enumerate(event.body.calls):
+        if index not in slots:
+            parts.append(call_part(ref.seq, call, names))
+    return AssistantItem(key=str(ref.seq), content=tuple(parts), provider=event.provider, model=event.model)
+
+
+def call_part(seq: int, found: te.ReplyCall, names: dict[str, tuple[str, str | None]]) -> CallPart:
+    call = found.call
+    name = id_of_call(seq, call.ordinal)
+    names[name] = (call.tool, call.provider_call_id)
+    args = call.args if call.text is None else None
+    return CallPart(
+        call_id=name,
+        tool=call.tool,
+        args=args if args is not None or call.text is not None else {},
+        text=call.text,
+        provider_call_id=call.provider_call_id,
+        malformed=call.malformed,
+        provider_data=call.provider_data,
+    )
+
+
+def result(ref: ItemRef, event: Event, lookup: Lookup, names: dict[str, tuple[str, str | None]]) -> ResultItem:
+    tool, provider_call_id = names.get(ref.part, ("unknown", None))
+    content, is_error = outcome(event)
+    if isinstance(event, ce.ToolDenied) and (said := feedback(lookup, event)):
+        content = (*content, Text(text=f"They said: {said}"))
+    key = f"{ref.seq}:{ref.part}"
+    if ref.elided:
+        text = f"[the result of {tool} is left out here; read_result with call_id {ref.part!r} shows it]"
+        content, key = (Text(text=text),), key + "/elided"
+    return ResultItem(
+        key=key,
+        call_id=ref.part,
+        tool=tool,
+        content=content,
+        is_error=is_error,
+        provider_call_id=provider_call_id,
+    )
+
+
+def outcome(event: Event) -> tuple[tuple[ResultBlock, ...], bool]:
+    """What a model is told about how a call ended, and whether that is an error."""
+    match event:
+        case ce.ToolFinished() | ce.ResultReceived():
+            return (event.body.content if event.body is not None else _said(ERASED)), not event.ok
+        case ce.ToolTimedOut():
+            shown = event.body.content if event.body is not None else ()
+            return (*_said(f"timed out after {event.timeout_ms} ms"), *shown), True
+        case ce.ToolResolved():
+            return _said(event.text), not event.ok
+        case ce.ToolDenied():
+            return _said(f"not run ({event.reason.replace('_', ' ')}): {event.detail}"), True
+        case ce.ToolCancelled():
+            text = CANCELLED[event.reason]
+            more = "; it had started, so it may have had effects" if event.started else ""
+            return _said(text + more), True
+        case ce.ToolOutcomeUnknown():
+            return _said("outcome unknown: it was cut off while running and may or may not have had its effect"), True
+        case ce.ToolSettled():
+            if event.outcome == "did_not_happen":
+                return _said("a person checked: it did not happen"), True
+            return (event.body.content if event.body is not None else _said("a person checked: it happened")), False
+        case qe.AnswerReceived():
+            return _said(answered(event)), event.outcome == "cancelled"
+        case _:
+            raise KernelError(f"{event.__struct_config__.tag} is not how a call ends")
+
+
+def answered(event: qe.AnswerReceived) -> str:
+    """An answer in words."""
+    if event.outcome == "cancelled":
+        return "the question was closed without an answer"
+    lines = ["declined"] if event.outcome == "declined" else []
+    if event.action is not None:
+        lines.append(f"the plan was answered with: {event.action}")
+    body = event.body
+    if body is None:
+        return "\n".join(lines) or ERASED
+    for answer in body.answers:
+        said = ", ".join(answer.selected)
+        if answer.text:
+            said = f"{said}: {answer.text}" if said else answer.text
+        lines.append(said if len(body.answers) == 1 else f"{answer.index + 1}. {said}")
+    if body.content is not None:
+        lines.append(msgspec.json.encode(body.content, order="deterministic").decode())
+    if body.feedback:
+        lines.append(body.feedback)
+    if body.edited is not None:
+        lines.append(f"the plan was changed to:\n{body.edited}")
+    return "\n".join(lines) or "answered"
+
+
+def summary(ref: ItemRef, event: Event) -> UserItem:
+    if not isinstance(event, te.ModelReplied):
+        raise KernelError(f"event {ref.seq} is not a summary")
+    text = ERASED
+    if event.body is not None:
+        text = "\n".join(block.text for block in event.body.blocks if isinstance(block, Text))
+    said = f"[Summary of the earlier conversation]\n{text}"
+    return UserItem(key=f"{ref.seq}/summary", content=(Text(text=said),), origin="summary")
+
+
+def note(ref: ItemRef, event: Event) -> UserItem:
+    content = note_content(ref, event)
+    return UserItem(key=f"{ref.seq}:{ref.part}", content=content, origin="runtime")
+
+
+def note_content(ref: ItemRef, event: Event) -> tuple[InputBlock, ...]:
+    """What the runtime tells the model on somebody's behalf."""
+    match event:
+        case re_.TurnStarted():
+            return _said(NOTES[ref.part])
+        case re_.TimerFired():
+            return _said("The timer that you set has fired.")
+        case re_.SignalReceived():
+            text = event.body.text if event.body is not None else ""
+            return _said(f"[signal {event.kind} from {event.source or 'outside'}] {text}".rstrip())
+        case te.OutputRejected():
+            errors = "\n".join(f"- {error}" for error in event.errors)
+            return _said(f"Your answer does not fit the required schema:\n{errors}\nAnswer again.")
+        case ce.RepeatWarned():
+            return _said(f"You have made the same call {event.count} times. Try something else.")
+        case xe.ContextPagedIn():
+            return _said("[recalled] " + (event.body.text if event.body is not None else ERASED))
+        case _:
+            content, _ = outcome(event)
+            shown = tuple(block for block in content if not isinstance(block, Terminal))
+            texts = tuple(Text(text=block.text) for block in content if isinstance(block, Terminal))
+            return (*_said(f"[the user ran a tool, call {ref.part}]"), *shown, *texts)
+
+
+def imported(ref: ItemRef, event: Event) -> HistoryItem:
+    if not isinstance(event, se.SessionStarted):
+        raise KernelError(f"event {ref.seq} holds no imported history")
+    index = int(ref.part.removesuffix("+"))
+    if event.body is None:
+        return UserItem(key=f"{ref.seq}:{ref.part}", content=(Text(text=ERASED),))
+    return msgspec.structs.replace(event.body.imported[index], key=f"{ref.seq}:{ref.part}")
+
+
+def _said(text: str) -> tuple[Text, ...]:
+    return (Text(text=text),)
+
+
+def feedback(lookup: Lookup, event: ce.ToolDenied) -> str:
+    """What a person said with a denial, where they said something."""
+    if event.feedback_seq is None:
+        return ""
+    said = lookup(event.feedback_seq)
+    return said.body.feedback if isinstance(said, pe.PermissionDenied) and said.body is not None else ""

@@ -1,0 +1,90 @@
+"""Model requests: the intent with its reservation, and the plan for trying again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from windlass.events.base import Decision
+from windlass.events.failures import Failure
+from windlass.events.ids import request_id
+from windlass.events.turns import ModelFailed, ModelRequested, RetryPlan, RetryPlanned
+from windlass.events.usage import Lane
+
+from . import budgets
+from .state import OpenRequest, State
+
+
+def intend(state: State, *, lane: Lane, attempt: int, input_tokens: int) -> ModelRequested:
+    """The intent to make a request now, with what it may use at the most."""
+    output = budgets.output_room(state, input_tokens)
+    if lane == "compact":
+        output = min(output, state.settings.summary_tokens_max)
+    return ModelRequested(
+        request_id=request_id(state.seq + 1),
+        lane=lane,
+        attempt=attempt,
+        model=state.current_model.name,
+        epoch=state.epoch,
+        input_tokens=input_tokens,
+        output_tokens=output,
+        reserved_nanos=budgets.reserve_nanos(state, input_tokens, output),
+        initiator="compaction" if lane == "compact" else "user",
+    )
+
+
+def again(state: State, request: OpenRequest) -> ModelRequested:
+    """The same request by a new owner: the old attempt's outcome never reached the log."""
+    return ModelRequested(
+        request_id=request_id(state.seq + 1),
+        lane=request.lane,
+        attempt=request.attempt,
+        model=state.current_model.name,
+        epoch=state.epoch,
+        input_tokens=request.input_tokens,
+        output_tokens=request.output_tokens,
+        reserved_nanos=request.reserved_nanos,
+        initiator="compaction" if request.lane == "compact" else "user",
+    )
+
+
+def plan(state: State, failure: Failure, attempt: int, sample: float) -> RetryPlan:
+    """How long to wait after the attempt that just failed. A server's hint wins where it is longer; a rate limit
+    without one waits at least the floor; a time budget caps it."""
+    settings = state.settings
+    computed = min(settings.retry_base_ms * settings.retry_factor ** max(0, attempt - 1), settings.retry_cap_ms)
+    computed = int(computed * (1 + settings.retry_jitter * (2 * sample - 1)))
+    chosen, floor = computed, False
+    hint = failure.retry_after_ms
+    if hint is not None:
+        chosen = max(chosen, hint)
+    elif failure.kind == "rate_limited" and computed < settings.rate_limit_floor_ms:
+        chosen, floor = settings.rate_limit_floor_ms, True
+    left = time_left_ms(state)
+    capped = left is not None and chosen > left
+    if capped and left is not None:
+        chosen = max(0, left)
+    return RetryPlan(
+        attempt=attempt + 1,
+        attempts_max=settings.retries_max + 1,
+        computed_ms=max(0, computed),
+        chosen_ms=max(0, chosen),
+        hint_ms=hint,
+        floor_applied=floor,
+        capped_by_budget=capped,
+    )
+
+
+def time_left_ms(state: State) -> int | None:
+    """What the time budgets leave; None where there is none."""
+    left: int | None = None
+    for scope, limits, _ in budgets.scopes(state):
+        if limits.time_ms is not None:
+            here = limits.time_ms - budgets.active_ms(state, scope)
+            left = here if left is None else min(left, here)
+    return left
+
+
+def retry(state: State, fact: ModelFailed, attempt: int) -> Iterator[Decision]:
+    """Plans the next attempt."""
+    chosen = plan(state, fact.failure, attempt, fact.sample)
+    yield RetryPlanned(request_id=fact.request_id, at_ms=state.now_ms + chosen.chosen_ms, plan=chosen)

@@ -1,0 +1,282 @@
+"""A session in memory for tests: facts in, appends out, each stored line kept. No runtime, no clock, no effects."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from windlass.events import codec, record
+from windlass.events.base import Event, Fact, name_of
+from windlass.events.blocks import CallSlot, Text
+from windlass.events.calls import (
+    CallReceived,
+    PreparedBody,
+    ResultBody,
+    ResultReceived,
+    ToolFinished,
+    ToolPrepared,
+    UserCallBody,
+)
+from windlass.events.failures import FinishReason, failure
+from windlass.events.items import HistoryItem, ProposedCall
+from windlass.events.permissions import ApproverMissed, FeedbackBody, PermissionApproved, PermissionDenied
+from windlass.events.questions import AnswerBody, AnswerReceived
+from windlass.events.runs import (
+    CancelReceived,
+    InterruptReceived,
+    PartialBody,
+    PromptBody,
+    PromptReceived,
+    SignalBody,
+    SignalReceived,
+    TimerFired,
+    WakeReceived,
+)
+from windlass.events.sessions import SessionForked, SessionResumed, SessionStarted
+from windlass.events.specs import AgentRef, ModelRef, Policy, Rule, Settings, Setup, ToolSpec
+from windlass.events.turns import ModelFailed, ModelReplied, OutputCheck, Prepared, ReplyBody, ReplyCall
+from windlass.events.usage import Price, Usage
+from windlass.kernel import log
+from windlass.kernel.decide import step
+from windlass.kernel.effects import AnyEffect
+from windlass.kernel.owed import owed
+from windlass.kernel.render import render
+from windlass.kernel.state import State
+
+PRICE = Price(input=1_000_000, output=2_000_000)
+MODEL = ModelRef(name="test/model", provider="test", model="model", window_tokens=100_000, price=PRICE)
+TOOLS = (
+    ToolSpec(name="add", digest="d-add", contract="pure", traits=("read",)),
+    ToolSpec(name="pay", digest="d-pay", contract="at_most_once", traits=("write",)),
+    ToolSpec(name="put", digest="d-put", contract="idempotent", traits=("write",)),
+    ToolSpec(name="risky", digest="d-risky", settle=True, traits=("write",)),
+    ToolSpec(name="ui", digest="d-ui", runs="client"),
+    ToolSpec(name="hidden", digest="d-hidden", deferred=True),
+    *(
+        ToolSpec(name=n, runs="kernel")
+        for n in ("ask_user", "todo", "plan", "task", "complete_task", "wait", "load_tools")
+    ),
+)
+ASK_PAY = Policy(rules=(Rule(action="ask", tool="pay", name="ask about pay"),))
+
+
+def setup(**changes: Any) -> Setup:
+    values: dict[str, Any] = {"agent": AgentRef(name="clerk", digest="d1"), "model": MODEL, "tools": TOOLS} | changes
+    return Setup(**values)
+
+
+def call(tool: str, args: dict[str, Any] | None = None, *, ordinal: int = 0, **more: Any) -> ReplyCall:
+    """A prepared call, as a host that found nothing wrong with it would report it."""
+    given = {} if args is None else args
+    prepared = more.pop("prepared", Prepared(digest=f"{tool}:{sorted(given.items())}"))
+    return ReplyCall(call=ProposedCall(ordinal=ordinal, tool=tool, args=given, **more), prepared=prepared)
+
+
+def malformed(tool: str, text: str, *, ordinal: int = 0) -> ReplyCall:
+    return ReplyCall(call=ProposedCall(ordinal=ordinal, tool=tool, malformed=text, error="not JSON"))
+
+
+class Session:
+    """One session's log and live state."""
+
+    def __init__(self, session_id: str = "s1", *, start: bool = True, **changes: Any) -> None:
+        self.state = State()
+        self.lines: list[bytes] = []
+        self.hash = record.GENESIS
+        self.at_ms = 1_000
+        self.epoch = 1
+        self.salts = (f"salt{n}" for n in itertools.count())
+        self.commands = itertools.count(1)
+        self.appends: list[list[Event]] = []
+        if start:
+            self.take(SessionStarted(command_id="start", session_id=session_id, epoch=1, setup=setup(**changes)))
+
+    def take(self, fact: Fact) -> list[Event]:
+        """Feeds one fact; returns the append. A refusal leaves everything as it was."""
+        seq = self.state.seq + 1
+        events = step(self.state, fact, self.at_ms)
+        sealed = codec.encode(
+            events,
+            prev_hash=self.hash,
+            seq=seq,
+            at_ms=self.state.now_ms,
+            epoch=self.epoch,
+            salt=lambda: next(self.salts),
+        )
+        self.hash = sealed.hash
+        self.lines.append(sealed.data)
+        self.appends.append(events)
+        return events
+
+    def command(self) -> str:
+        return f"k{next(self.commands)}"
+
+    # commands
+
+    def prompt(self, text: str = "hello", **more: Any) -> list[Event]:
+        tokens = more.pop("tokens", 10)
+        return self.take(
+            PromptReceived(
+                command_id=more.pop("command_id", None) or self.command(),
+                tokens=tokens,
+                bytes=len(text),
+                body=PromptBody(content=(Text(text=text),)),
+                **more,
+            )
+        )
+
+    def interrupt(self, text: str = "") -> list[Event]:
+        body = PartialBody(text=text) if text else None
+        return self.take(InterruptReceived(command_id=self.command(), tokens=len(text), body=body))
+
+    def cancel(self) -> list[Event]:
+        return self.take(CancelReceived(command_id=self.command()))
+
+    def wake(self) -> list[Event]:
+        return self.take(WakeReceived(command_id=self.command()))
+
+    def approve(self, request_id: str, **more: Any) -> list[Event]:
+        return self.take(PermissionApproved(command_id=self.command(), request_id=request_id, **more))
+
+    def deny(self, request_id: str, feedback: str = "", **more: Any) -> list[Event]:
+        body = FeedbackBody(feedback=feedback) if feedback else None
+        return self.take(PermissionDenied(command_id=self.command(), request_id=request_id, body=body, **more))
+
+    def answer(self, question_id: str, **more: Any) -> list[Event]:
+        body = more.pop("body", AnswerBody())
+        return self.take(AnswerReceived(command_id=self.command(), question_id=question_id, body=body, **more))
+
+    def signal(self, kind: str = "ping", **more: Any) -> list[Event]:
+        return self.take(
+            SignalReceived(command_id=self.command(), kind=kind, body=SignalBody(text=kind), tokens=5, **more)
+        )
+
+    def run_tool(self, tool: str, args: dict[str, Any] | None = None) -> list[Event]:
+        body = UserCallBody(args=args or {}, prepared=Prepared(digest=f"person:{tool}"))
+        return self.take(CallReceived(command_id=self.command(), tool=tool, body=body))
+
+    # what the world answers
+
+    def reply(
+        self,
+        text: str = "",
+        *calls: ReplyCall,
+        finish: FinishReason | None = None,
+        output: OutputCheck | None = None,
+        **more: Any,
+    ) -> list[Event]:
+        """The open model request is answered."""
+        request = next(iter(self.state.requests.values()))
+        blocks: list[Any] = [Text(text=text)] if text else []
+        numbered = [
+            ReplyCall(call=_numbered(found.call, index), prepared=found.prepared) for index, found in enumerate(calls)
+        ]
+        blocks += [CallSlot(ordinal=index) for index in range(len(numbered))]
+        usage = more.pop("usage", Usage(input_tokens=100, output_tokens=20))
+        return self.take(
+            ModelReplied(
+                request_id=more.pop("request_id", request.request_id),
+                finish=finish or ("tool_calls" if calls else "stop"),
+                usage=usage,
+                model="test/model",
+                provider="test",
+                calls=len(numbered),
+                empty=not blocks,
+                tokens=20,
+                bytes=80,
+                body=ReplyBody(blocks=tuple(blocks), calls=tuple(numbered), output=output),
+                **more,
+            )
+        )
+
+    def model_fails(self, kind: Any = "server_error", **more: Any) -> list[Event]:
+        request = next(iter(self.state.requests.values()))
+        return self.take(
+            ModelFailed(request_id=request.request_id, failure=failure(kind, f"{kind} happened", **more), sample=0.5)
+        )
+
+    def finish(self, call_id: str | None = None, text: str = "ok", **more: Any) -> list[Event]:
+        name = call_id or self.running()[0]
+        return self.take(
+            ToolFinished(
+                call_id=name, tokens=more.pop("tokens", 5), body=ResultBody(content=(Text(text=text),)), **more
+            )
+        )
+
+    def result(self, call_id: str, text: str = "ok") -> list[Event]:
+        return self.take(
+            ResultReceived(
+                command_id=self.command(), call_id=call_id, tokens=5, body=ResultBody(content=(Text(text=text),))
+            )
+        )
+
+    def prepare(self, call_id: str, **more: Any) -> list[Event]:
+        body = PreparedBody(prepared=Prepared(digest="prepared", **more))
+        return self.take(ToolPrepared(call_id=call_id, digest="prepared", body=body))
+
+    def nobody(self) -> list[Event]:
+        """The host found nobody to ask."""
+        waiting = (*self.state.asks, *(c.call_id for c in self.state.calls.values() if c.status == "delegated"))
+        return self.take(ApproverMissed(request_ids=tuple(waiting)))
+
+    def fire(self, timer_id: str | None = None) -> list[Event]:
+        timer = self.state.timers[timer_id or next(iter(self.state.timers))]
+        self.at_ms = max(self.at_ms, timer.at_ms)
+        return self.take(TimerFired(timer_id=timer.timer_id))
+
+    def crash(self) -> list[Event]:
+        """The owner dies: the state is folded from the log, and a new owner resumes."""
+        self.state = self.folded()
+        self.epoch += 1
+        return self.take(SessionResumed(epoch=self.epoch, runner=f"runner-{self.epoch}"))
+
+    def fork(self, at_seq: int) -> Session:
+        """A new session that continues this one after the append that ends at `at_seq`."""
+        branch = Session("fork", start=False)
+        kept = [line for line in self.lines if codec.decode(line, bodies=False).last_seq <= at_seq]
+        branch.lines = list(kept)
+        branch.state = log.fold_lines(kept)
+        branch.hash = codec.decode(kept[-1]).hash
+        branch.at_ms = self.at_ms
+        assert branch.state.seq == at_seq
+        branch.take(SessionForked(session_id="fork", origin_id="s1", at_seq=at_seq, origin_hash=branch.hash, epoch=1))
+        return branch
+
+    # what can be seen
+
+    def running(self) -> list[str]:
+        return [c.call_id for c in self.state.calls.values() if c.status == "started"]
+
+    def folded(self) -> State:
+        return log.fold_lines(self.lines)
+
+    def owed(self) -> tuple[AnyEffect, ...]:
+        return owed(self.state)
+
+    def events(self) -> list[Event]:
+        return [event for line in self.lines for event in codec.decode(line).events if isinstance(event, Event)]
+
+    def names(self) -> list[str]:
+        return [name_of(event) for event in self.events()]
+
+    def event(self, seq: int) -> Event:
+        return self.events()[seq - 1]
+
+    def items(self) -> list[HistoryItem]:
+        return render(self.state, self.event)
+
+    def verify(self) -> log.Report:
+        return log.verify(self.lines)
+
+
+def _numbered(proposed: ProposedCall, ordinal: int) -> ProposedCall:
+    import msgspec
+
+    return msgspec.structs.replace(proposed, ordinal=ordinal)
+
+
+def names(events: list[Event]) -> list[str]:
+    return [name_of(event) for event in events]
+
+
+__all__ = ["ASK_PAY", "MODEL", "PRICE", "TOOLS", "Session", "Settings", "call", "malformed", "names", "setup"]
