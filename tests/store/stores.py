@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from windlass.store.base import Capabilities, Store
+from windlass.store.jsonl import JsonlStore
 from windlass.store.memory import MemoryStore
 from windlass.store.sqlite import SqliteStore
 from windlass.testing.store_kit import StoreCase
@@ -36,10 +37,20 @@ async def open_sqlite_normal(place: pathlib.Path) -> Store:
     return await SqliteStore.open(place / "store.db", durability="normal")
 
 
+async def open_jsonl(place: pathlib.Path) -> Store:
+    return await JsonlStore.open(place / "store.jsonl.d")
+
+
+async def open_jsonl_normal(place: pathlib.Path) -> Store:
+    return await JsonlStore.open(place / "store.jsonl.d", durability="normal")
+
+
 SUBJECTS = (
     Subject("memory", open_memory, Capabilities(durable=False, multi_process=False, transactional=True)),
     Subject("sqlite", open_sqlite, SqliteStore.CAPABILITIES),
     Subject("sqlite-normal", open_sqlite_normal, SqliteStore.CAPABILITIES),
+    Subject("jsonl", open_jsonl, JsonlStore.CAPABILITIES),
+    Subject("jsonl-normal", open_jsonl_normal, JsonlStore.CAPABILITIES),
 )
 
 

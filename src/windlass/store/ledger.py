@@ -6,10 +6,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from windlass.events.errors import CommandTaken, LeaseHeld, SeqConflict, StaleEpoch, StorageFull
+from windlass.events.errors import CommandTaken, LeaseHeld, SeqConflict, StaleEpoch, StorageFull, UsageError
 from windlass.events.record import GENESIS, Sealed
 
 from .base import INBOX_COMMANDS_MAX, Claim, Head, InboxCommand, Key, Origin, Sent, TakenCommand
+from .keys import check_sealed
 
 
 def judge_epoch(key: Key, given: int, epoch: int) -> None:
@@ -32,6 +33,21 @@ def judge_claim(key: Key, runner: str, now_ms: int, renew: bool, lease: tuple[in
     if owner != runner and until_ms > now_ms:
         raise LeaseHeld(f"session {key.session!r} is held by {owner!r}", owner=owner, until_ms=until_ms)
     return epoch if renew and owner == runner and epoch else epoch + 1
+
+
+def judge_adopted(
+    key: Key, lines: Sequence[Sealed], takes: Sequence[TakenCommand], seq: int, chain: str
+) -> tuple[int, str]:
+    """Where the log ends behind these lines. Raises unless they continue it and the commands are theirs."""
+    starts = {sealed.first_seq for sealed in lines}
+    for sealed in lines:
+        check_sealed(key, sealed)
+        judge_next(key, sealed, seq, chain)
+        seq, chain = sealed.last_seq, sealed.hash
+    for take in takes:
+        if take.seq not in starts:
+            raise UsageError(f"command {take.command_id!r} was taken at {take.seq}, which is not among these lines")
+    return seq, chain
 
 
 class Ledger:
@@ -89,10 +105,7 @@ class Ledger:
     def judge_lines(self, lines: Sequence[Sealed], epoch: int, takes: Sequence[TakenCommand]) -> None:
         """Raises what `Store.adopt` raises; changes nothing."""
         judge_epoch(self.key, epoch, self.epoch)
-        seq, chain = self.seq, self.chain
-        for sealed in lines:
-            judge_next(self.key, sealed, seq, chain)
-            seq, chain = sealed.last_seq, sealed.hash
+        judge_adopted(self.key, lines, takes, self.seq, self.chain)
         self.judge_takes([take.command_id for take in takes])
 
     def advance(self, sealed: Sealed, takes: Sequence[str]) -> None:

@@ -26,7 +26,7 @@ from .base import (
     Snapshot,
     TakenCommand,
 )
-from .ledger import judge_claim, judge_epoch, judge_next
+from .ledger import judge_adopted, judge_claim, judge_epoch, judge_next
 from .sqlite_schema import SEQ_BITS, SEQ_MASK
 
 Cursor = apsw.Cursor
@@ -227,10 +227,7 @@ def _take(cursor: Cursor, sid: int, takes: Sequence[TakenCommand]) -> None:
 def adopt(cursor: Cursor, key: Key, lines: Sequence[Sealed], epoch: int, takes: Sequence[TakenCommand]) -> None:
     found = find_session(cursor, key)
     judge_epoch(key, epoch, found.epoch)
-    seq, chain = found.seq, found.hash
-    for sealed in lines:
-        judge_next(key, sealed, seq, chain)
-        seq, chain = sealed.last_seq, sealed.hash
+    seq, chain = judge_adopted(key, lines, takes, found.seq, found.hash)
     _refuse_taken(cursor, key, found.sid, [take.command_id for take in takes])
     for sealed in lines:
         _insert(cursor, found.sid, sealed)
