@@ -5,6 +5,7 @@ Pure: it says what to send, how long to wait and how to end. The server does it.
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -17,6 +18,9 @@ from .rendering import Frame, Wire, WireRefused
 CONTENT = frozenset({"text", "reasoning", "call", "image"})
 FLOOD_MARK = "@@windlass flood@@"
 FLOOD_PIECE = 65_536
+GZIP_WINDOW = 31
+"""What zlib calls the largest window with a gzip header."""
+
 BODY_PIECES = 4
 """In how many pieces a whole body is sent when a fault must strike in the middle of it."""
 
@@ -43,9 +47,10 @@ Step = Send | Wait | End
 
 
 def body_frames(body: bytes) -> list[Frame]:
-    """A whole body as content frames, so that the same faults apply to it."""
+    """A whole body as content frames and an end, so that the same faults apply to it."""
     size = max(1, -(-len(body) // BODY_PIECES))
-    return [Frame("text", body[at : at + size]) for at in range(0, len(body), size)]
+    frames = [Frame("text", body[at : at + size]) for at in range(0, len(body), size)]
+    return [*frames[:-1], Frame("end", frames[-1].data)]
 
 
 def plain(frames: Iterable[Frame], pace_ms: float) -> Iterator[Step]:
@@ -57,8 +62,8 @@ def plain(frames: Iterable[Frame], pace_ms: float) -> Iterator[Step]:
     yield End("clean")
 
 
-def disturbed(frames: Iterable[Frame], fault: Fault, wire: Wire) -> Iterator[Step]:
-    """The steps of a reply under a fault."""
+def disturbed(frames: Iterable[Frame], fault: Fault, wire: Wire, ping: bytes) -> Iterator[Step]:
+    """The steps of a reply under a fault. `ping` is what keeps a connection alive and means nothing."""
     match fault.how:
         case "first_late":
             return first_late(frames, fault)
@@ -67,7 +72,7 @@ def disturbed(frames: Iterable[Frame], fault: Fault, wire: Wire) -> Iterator[Ste
         case "drip":
             return dripped(frames, fault)
         case "pings":
-            return pinged(frames, fault, wire)
+            return pinged(frames, fault, ping)
         case "cut":
             return cut(frames, fault)
         case "error_event":
@@ -107,14 +112,14 @@ def dripped(frames: Iterable[Frame], fault: Fault) -> Iterator[Step]:
     yield End("clean")
 
 
-def pinged(frames: Iterable[Frame], fault: Fault, wire: Wire) -> Iterator[Step]:
+def pinged(frames: Iterable[Frame], fault: Fault, ping: bytes) -> Iterator[Step]:
     """The opening frames, then nothing but pings, then the connection closes."""
     for frame in frames:
         if frame.kind not in ("start", "ping"):
             break
         yield Send(frame.data)
     for _ in range(fault.count):
-        yield Send(wire.ping().data)
+        yield Send(ping)
         yield Wait(fault.delay_ms)
     yield End("close")
 
@@ -170,7 +175,7 @@ def flooded(frames: Iterable[Frame], fault: Fault) -> Iterator[Step]:
             yield Send(frame.data)
             continue
         head, tail = frame.data.split(FLOOD_MARK.encode(), 1)
-        if fault.one_line:
+        if fault.one_line or left == 0:
             yield from (Send(piece) for piece in chain([head], filler(left), [tail]))
         else:
             for piece in filler(left):
@@ -185,10 +190,10 @@ def filler(size: int) -> Iterator[bytes]:
         size -= FLOOD_PIECE
 
 
-def bomb(size: int) -> Iterator[bytes]:
+@functools.lru_cache(maxsize=4)
+def bomb(size: int) -> bytes:
     """A gzip body that unpacks to `size` bytes of one JSON string."""
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    yield packer.compress(b'{"padding": "')
-    for piece in filler(size):
-        yield packer.compress(piece)
-    yield packer.compress(b'"}') + packer.flush()
+    packer = zlib.compressobj(9, zlib.DEFLATED, GZIP_WINDOW)
+    packed = [packer.compress(b'{"padding": "')]
+    packed.extend(packer.compress(piece) for piece in filler(size))
+    return b"".join(packed) + packer.compress(b'"}') + packer.flush()

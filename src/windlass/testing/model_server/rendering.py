@@ -33,7 +33,8 @@ class WireRefused(Exception):
 
 class Frame(msgspec.Struct, frozen=True):
     """Some bytes of a stream that belong together. `kind` tells content apart from framing: start, text, reasoning,
-    call, image, ping, stop (the last content-free frames), end (the marker that says that the stream is whole)."""
+    call, image, ping, block (opens or closes something), stop (the last content-free frames), end (the marker that says
+    that the stream is whole)."""
 
     kind: str
     data: bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -23,7 +23,7 @@ from .parsed import QUEUE_HEADER, Format, ParsedRequest, Recorded
 from .ports import LOOPBACK, Elsewhere, app_of, listening
 from .profiles import CALL_IDS, OPEN, PROFILES, Context, Profile, shaped
 from .recording import PrefixViolation, prefix_violations
-from .rendering import Made, Wire, WireRefused, encode, make
+from .rendering import Frame, Made, Wire, WireRefused, encode, make
 from .routing import ROOTS, Route, route_of
 from .rules import check_access, check_request, check_window, context_exceeded
 from .script import Script, Source
@@ -42,6 +42,9 @@ SHUTDOWN_S = 1.0
 """How long replies under way may take to end when the server stops."""
 
 SSE = "text/event-stream; charset=utf-8"
+
+BLANK = b"\n"
+"""What keeps a connection alive before a JSON body, which may begin with any white space."""
 
 WIRES: dict[Format, Wire] = {
     "anthropic": AnthropicWire(),
@@ -315,7 +318,7 @@ class ModelServer:
                 return await delivery.body(met.status, b"", "text/plain", headers)
             case "gzip_bomb":
                 headers["Content-Encoding"] = "gzip"
-                data = b"".join(bomb(met.size))
+                data = await asyncio.to_thread(bomb, met.size)
                 return await delivery.body(200, data, SSE if made.request.stream else "application/json", headers)
             case "headers_late":
                 await self._stopping.hold(met.delay_ms)
@@ -352,15 +355,20 @@ async def send(
         return await delivery.json(200, wire.reply(made), headers)
     if met is not None and met.how == "content_type":
         kind = "text/plain; charset=utf-8"
-    frames = wire.frames(made) if stream else body_frames(encode(wire.reply(made)))
+    frames: Iterable[Frame] = wire.frames(made) if stream else body_frames(encode(wire.reply(made)))
     if met is None:
         return await delivery.steps(plain(frames, made.answer.pace_ms), kind=kind, headers=headers)
     length = None
-    if not stream and met.how == "error_event":
-        frames = []
-    if not stream and met.how == "cut" and met.end != "clean":
-        length = sum(len(frame.data) for frame in frames)
-    return await delivery.steps(disturbed(frames, met, wire), kind=kind, headers=headers, length=length)
+    if not stream:
+        if met.how == "error_event":
+            refused = WireRefused(met.message, status=met.status, kind=met.error_type, code=met.code)
+            return await delivery.json(200, wire.error(refused, request_id(delivery.recorded)), headers)
+        if met.how == "flood":
+            frames, met = [Frame("text", encode(wire.reply(made)))], msgspec.structs.replace(met, one_line=True)
+        if met.how == "cut" and met.end != "clean":
+            length = len(encode(wire.reply(made)))
+    ping = wire.ping().data if stream else BLANK
+    return await delivery.steps(disturbed(frames, met, wire, ping), kind=kind, headers=headers, length=length)
 
 
 def profile_named(name: str) -> Profile:

@@ -166,7 +166,9 @@ def block_frames(block: JsonObject, part: AnyPart, index: int, size: int) -> Ite
     """start, deltas, stop. Blocks that the vendor sends in one piece have no deltas."""
     kind = {"thinking": "reasoning", "redacted_thinking": "reasoning", "tool_use": "call"}.get(block["type"], "text")
     empty, deltas = opened(block, part, size)
-    yield frame(kind, {"type": "content_block_start", "index": index, "content_block": empty})
+    yield frame(
+        kind if kind == "call" else "block", {"type": "content_block_start", "index": index, "content_block": empty}
+    )
     for delta in deltas:
         yield frame(kind, {"type": "content_block_delta", "index": index, "delta": delta})
     yield frame("block", {"type": "content_block_stop", "index": index})

@@ -46,9 +46,8 @@ class ResponsesWire:
         return response(made, final_status(made), items_of(made))
 
     def frames(self, made: Made) -> Iterator[Frame]:
-        events = self.events(made)
-        for number, (kind, value) in enumerate(events):
-            yield Frame(kind, sse({"type": value.pop("type"), "sequence_number": number, **value}, value_type(value)))
+        for number, (kind, value) in enumerate(self.events(made)):
+            yield Frame(kind, sse({**value, "sequence_number": number}, value["type"]))
 
     def events(self, made: Made) -> Iterator[tuple[str, JsonObject]]:
         begun = response(made, "in_progress", [])
@@ -75,12 +74,7 @@ class ResponsesWire:
 
 
 def named(event: str, **fields: Any) -> JsonObject:
-    return {"type": event, "event": event, **fields}
-
-
-def value_type(value: JsonObject) -> str:
-    """Takes the event's name out of its value, where `named` left it for the SSE `event:` line."""
-    return str(value.pop("event", ""))
+    return {"type": event, **fields}
 
 
 def final_status(made: Made) -> str:
@@ -179,7 +173,8 @@ def item_events(item: JsonObject, index: int, size: int) -> Iterator[tuple[str, 
     """added, what fills it, done."""
     kind = {"reasoning": "reasoning", "message": "text", "image_generation_call": "image"}.get(item["type"], "call")
     where: JsonObject = {"item_id": item["id"], "output_index": index}
-    yield kind, named("response.output_item.added", output_index=index, item=started(item))
+    opening = kind if kind == "call" else "block"
+    yield opening, named("response.output_item.added", output_index=index, item=started(item))
     match item["type"]:
         case "message":
             for at, content in enumerate(item["content"]):
@@ -214,18 +209,18 @@ def content_events(content: JsonObject, where: JsonObject, size: int) -> Iterato
     refused = content["type"] == "refusal"
     field, event = ("refusal", "response.refusal") if refused else ("text", "response.output_text")
     more: JsonObject = {} if refused else {"logprobs": []}
-    yield "text", named("response.content_part.added", **where, part={**content, field: ""})
+    yield "block", named("response.content_part.added", **where, part={**content, field: ""})
     for piece in pieces(content[field], size):
         yield "text", named(f"{event}.delta", **where, delta=piece, **more)
-    yield "text", named(f"{event}.done", **where, **{field: content[field]}, **more)
+    yield "block", named(f"{event}.done", **where, **{field: content[field]}, **more)
     yield "block", named("response.content_part.done", **where, part=content)
 
 
 def summary_events(part: JsonObject, where: JsonObject, size: int) -> Iterator[tuple[str, JsonObject]]:
-    yield "reasoning", named("response.reasoning_summary_part.added", **where, part={**part, "text": ""})
+    yield "block", named("response.reasoning_summary_part.added", **where, part={**part, "text": ""})
     for piece in pieces(part["text"], size):
         yield "reasoning", named("response.reasoning_summary_text.delta", **where, delta=piece)
-    yield "reasoning", named("response.reasoning_summary_text.done", **where, text=part["text"])
+    yield "block", named("response.reasoning_summary_text.done", **where, text=part["text"])
     yield "block", named("response.reasoning_summary_part.done", **where, part=part)
 
 
