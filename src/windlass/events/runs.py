@@ -120,10 +120,11 @@ class CommandCompleted(Decision, frozen=True, kw_only=True, tag="command.complet
 
 
 class QueueChanged(Decision, frozen=True, kw_only=True, tag="queue.changed"):
-    """The prompts that wait, in order, after this change. `held` = they wait for the next command."""
+    """What became of prompts that wait: they joined the queue, steer the run, were taken by a run, entered the history
+    of a run that stopped before the model saw them, were dropped; or the queue was put in order, held, released."""
 
     CATEGORY: ClassVar[Category] = "ipc"
-    operation: Literal["queued", "steering", "taken", "edited", "held", "released", "dropped"]
+    operation: Literal["queued", "steering", "taken", "absorbed", "edited", "held", "released", "dropped"]
     prompt_ids: tuple[str, ...] = ()
 
 

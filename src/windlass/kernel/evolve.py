@@ -176,7 +176,7 @@ def queue_changed(state: State, event: runs.QueueChanged) -> None:
     seqs = [int(name[1:]) for name in event.prompt_ids]
     match event.operation:
         case "queued":
-            requeue(state, seqs)
+            state.queue.extend(seqs)
         case "steering":
             state.steering.extend(seqs)
             for seq in seqs:
@@ -184,6 +184,9 @@ def queue_changed(state: State, event: runs.QueueChanged) -> None:
         case "taken":
             for seq in seqs:
                 state.queue.remove(seq)
+        case "absorbed":
+            for seq in seqs:
+                absorb(state, seq)
         case "dropped":
             for seq in seqs:
                 state.inputs.pop(seq)
@@ -196,17 +199,6 @@ def queue_changed(state: State, event: runs.QueueChanged) -> None:
             state.held = True
         case "released":
             state.held = False
-
-
-def requeue(state: State, seqs: list[int]) -> None:
-    """Prompts join the end of the queue; those that the run took and did not use go back to its front."""
-    back = [seq for seq in seqs if seq in state.steering]
-    for seq in back:
-        state.steering.remove(seq)
-        command = state.inputs[seq].command_id
-        if state.run is not None and command in state.run.commands:
-            state.run.commands.remove(command)
-    state.queue = back + state.queue + [seq for seq in seqs if seq not in back]
 
 
 def join(state: State, command: str) -> None:

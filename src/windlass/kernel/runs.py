@@ -37,7 +37,7 @@ from . import budgets, calls, context, requests
 from . import state as st
 from .state import Staged, State
 
-STEPS_MAX = 10_000
+STEPS_MAX = 1_000
 """More steps without an answer from the world than this are a bug, not work."""
 
 Trigger = Literal[
@@ -70,6 +70,10 @@ def advance(state: State) -> Iterator[Decision]:
                 yield from boundary(state)
             case st.Idle() | st.Asleep() if state.queue and not state.held and not retry_waits(state):
                 yield from take_next(state)
+            case st.AwaitingModel() | st.BackingOff() | st.Compacting():
+                # What a person runs meanwhile needs no turn.
+                yield from calls.dispatch(state)
+                return
             case _:
                 return
     raise AssertionError("the session goes on and on without waiting for anything")
@@ -141,17 +145,17 @@ def ended(state: State, kind: type[Terminal], stop: StopReason, **more: Any) -> 
 def fail(state: State, stop: StopReason, why: Failure) -> Iterator[Decision]:
     """Ends the run as failed; waiting prompts are held until somebody looks."""
     yield from close_turn(state)
-    yield from give_back(state)
+    yield from keep_inputs(state)
     if state.queue:
         yield QueueChanged(operation="held")
     yield ended(state, RunFailed, stop, failure=why, cause=cause_of(why))
 
 
-def give_back(state: State) -> Iterator[Decision]:
-    """Prompts that were taken and not used yet go back to the queue: no accepted input is lost."""
+def keep_inputs(state: State) -> Iterator[Decision]:
+    """Prompts that the run took and the model has not seen enter the history: no accepted input is lost."""
     unused = tuple(prompt_id(seq) for seq in state.steering if state.inputs[seq].kind == "user")
     if unused:
-        yield QueueChanged(operation="queued", prompt_ids=unused)
+        yield QueueChanged(operation="absorbed", prompt_ids=unused)
 
 
 def close_turn(state: State) -> Iterator[Decision]:
@@ -179,7 +183,7 @@ def stop_all(
 def interrupt(state: State, stop: StopReason = "user_abort") -> Iterator[Decision]:
     """Stops the active run; it may go on. The queue is held until the next command."""
     yield from stop_all(state, "interrupted")
-    yield from give_back(state)
+    yield from keep_inputs(state)
     if state.queue:
         yield QueueChanged(operation="held")
     yield ended(state, RunInterrupted, stop)
@@ -188,7 +192,7 @@ def interrupt(state: State, stop: StopReason = "user_abort") -> Iterator[Decisio
 def cancel(state: State) -> Iterator[Decision]:
     """Closes the active run for good."""
     yield from stop_all(state, "cancelled")
-    yield from give_back(state)
+    yield from keep_inputs(state)
     yield ended(state, RunCancelled, "user_abort")
 
 
@@ -246,7 +250,7 @@ def stop_at_limit(state: State) -> Iterator[Decision]:
     else:
         cause = "time_budget_exceeded" if run.stop_limit == "time" else "budget_exhausted"
         cause = "turn_limit_reached" if run.stop_limit == "turns" else cause
-        yield from give_back(state)
+        yield from keep_inputs(state)
         yield ended(state, RunCompleted, STOP_OF_LIMIT[run.stop_limit], cause=cause)
 
 

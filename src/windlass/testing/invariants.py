@@ -1,0 +1,230 @@
+"""What must hold for every log, whatever happened: checked from the records alone, event by event.
+
+Used by the property tests and by the simulator. Raises `Broken` with the rule and the place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from windlass.events import calls as ce
+from windlass.events import questions as qe
+from windlass.events import runs as re_
+from windlass.events import turns as te
+from windlass.events.base import Command, Event, name_of
+from windlass.events.ids import prompt_id
+from windlass.events.items import AssistantItem, CallPart, HistoryItem, ResultItem, UserItem
+from windlass.events.sessions import SessionForked, SessionResumed, SessionStarted
+from windlass.events.specs import ToolSpec
+from windlass.kernel.state import State
+
+CLOSING = (
+    ce.ToolFinished,
+    ce.ToolTimedOut,
+    ce.ToolResolved,
+    ce.ToolDenied,
+    ce.ToolCancelled,
+    ce.ResultReceived,
+)
+
+
+class Broken(AssertionError):
+    """A rule that must hold does not."""
+
+    def __init__(self, rule: str, seq: int, detail: str) -> None:
+        super().__init__(f"{rule}: at event {seq}: {detail}")
+        self.rule = rule
+
+
+class Checker:
+    """Follows one log. Feed it every event in order; ask `rest(state)` at any append boundary."""
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.epoch = 0
+        self.active_run: str | None = None
+        self.runs: Counter[str] = Counter()
+        self.terminals: Counter[str] = Counter()
+        self.commands: dict[str, str] = {}
+        self.open_commands: dict[str, int] = {}
+        self.foreign: set[str] = set()
+        self.results: Counter[str] = Counter()
+        self.starts: Counter[str] = Counter()
+        self.allowed: set[str] = set()
+        self.tools: dict[str, str] = {}
+        self.contracts: dict[str, str] = {}
+        self.again: Counter[str] = Counter()
+        self.requests: set[str] = set()
+        self.prompts: dict[str, int] = {}
+        self.absorbed: Counter[int] = Counter()
+        self.dropped: set[str] = set()
+        self.questions: dict[str, tuple[str, bool]] = {}
+
+    def feed(self, event: Event) -> None:
+        self.seq += 1
+        if isinstance(event, Command):
+            self._command(event)
+        match event:
+            case SessionStarted():
+                self.epoch = event.epoch
+                self._learn(event.setup.tools)
+            case SessionResumed():
+                self._hold("epochs rise", event.epoch > self.epoch, f"{event.epoch} after {self.epoch}")
+                self.epoch = event.epoch
+            case SessionForked():
+                self.epoch = event.epoch
+                # What was under way belongs to the origin, where it gets its own end.
+                self.foreign.update(self.open_commands)
+                self.open_commands.clear()
+            case re_.RunStarted():
+                self._run_started(event)
+            case re_.Terminal():
+                self._run_ended(event)
+            case re_.CommandCompleted():
+                self._end_command(event.command_id)
+            case re_.PromptReceived():
+                self.prompts[prompt_id(self.seq)] = self.seq
+            case re_.TurnStarted():
+                for seq in event.absorbs:
+                    self.absorbed[seq] += 1
+                    self._hold("an input enters the history once", self.absorbed[seq] == 1, f"input at {seq}")
+            case re_.QueueChanged(operation="absorbed"):
+                for name in event.prompt_ids:
+                    self.absorbed[self.prompts[name]] += 1
+            case re_.QueueChanged(operation="dropped"):
+                self.dropped.update(event.prompt_ids)
+            case te.ModelRequested():
+                self._hold("a request is an intent of its owner", event.epoch == self.epoch, event.request_id)
+                self.requests.add(event.request_id)
+            case te.ModelReplied() | te.ModelFailed():
+                self._hold("an outcome has an intent", event.request_id in self.requests, event.request_id)
+                self.requests.discard(event.request_id)
+            case _:
+                self._call(event)
+
+    def _hold(self, rule: str, holds: bool, detail: str) -> None:
+        if not holds:
+            raise Broken(rule, self.seq, detail)
+
+    def _learn(self, tools: tuple[ToolSpec, ...]) -> None:
+        self.contracts.update({spec.name: spec.contract for spec in tools})
+
+    def _command(self, event: Command) -> None:
+        known = self.commands.get(event.command_id)
+        self._hold("a command is taken once", known is None, event.command_id)
+        self.commands[event.command_id] = name_of(event)
+        if not isinstance(event, SessionStarted):
+            self.open_commands[event.command_id] = self.seq
+
+    def _end_command(self, command: str) -> None:
+        if command in self.foreign:
+            self.foreign.discard(command)
+            return
+        self._hold("a command has one terminal", command in self.open_commands, command)
+        del self.open_commands[command]
+
+    def _run_started(self, event: re_.RunStarted) -> None:
+        self._hold("one run at a time", self.active_run is None, f"{event.run_id} inside {self.active_run}")
+        self.runs[event.run_id] += 1
+        self._hold("run ids are unique", self.runs[event.run_id] == 1, event.run_id)
+        self.active_run = event.run_id
+
+    def _run_ended(self, event: re_.Terminal) -> None:
+        self._hold("a terminal ends the active run", self.active_run == event.run_id, event.run_id)
+        self.active_run = None
+        self.terminals[event.run_id] += 1
+        self._hold("a run has one terminal", self.terminals[event.run_id] == 1, event.run_id)
+        for command in event.commands:
+            self._end_command(command)
+        self.requests.clear()
+
+    def _call(self, event: Event) -> None:
+        match event:
+            case ce.ToolRequested():
+                self._hold("call ids are unique", event.call_id not in self.tools, event.call_id)
+                self.tools[event.call_id] = event.tool
+            case ce.ToolAllowed():
+                self.allowed.add(event.call_id)
+            case ce.ToolStarted():
+                self._started(event)
+            case ce.ToolSettled(outcome="run_again"):
+                self.again[event.call_id] += 1
+            case ce.ToolSettled():
+                self._closed(event.call_id)
+            case ce.ToolOutcomeUnknown(settle=False):
+                self._closed(event.call_id)
+            case ce.ToolsetChanged():
+                self._learn(event.tools)
+            case qe.QuestionRequested():
+                self.questions[event.question_id] = (event.call_id, event.inside)
+            case qe.AnswerReceived():
+                call, inside = self.questions[event.question_id]
+                if not inside:
+                    self._closed(call)
+            case _ if isinstance(event, CLOSING):
+                self._closed(event.call_id)
+            case _:
+                pass
+
+    def _started(self, event: ce.ToolStarted) -> None:
+        name = event.call_id
+        self._hold("intent before effect", name in self.allowed, f"{name} was never allowed")
+        self._hold("a closed call does not start", self.results[name] == 0, name)
+        self._hold("a start is an intent of its owner", event.epoch == self.epoch, name)
+        self.starts[name] += 1
+        if self.contracts.get(self.tools[name], "at_most_once") == "at_most_once":
+            most = 1 + self.again[name]
+            self._hold("at most once", self.starts[name] <= most, f"{name} started {self.starts[name]} times")
+
+    def _closed(self, name: str) -> None:
+        self.results[name] += 1
+        self._hold("a call has one result", self.results[name] == 1, name)
+
+    def rest(self, state: State) -> None:
+        """What must hold between two appends."""
+        self._hold("the fold knows the run", state.active == (self.active_run is not None), str(self.active_run))
+        waiting = {prompt_id(seq) for seq in (*state.queue, *state.steering)}
+        for name, seq in self.prompts.items():
+            places = (self.absorbed[seq] > 0) + (name in waiting) + (name in self.dropped)
+            self._hold("no accepted input is lost", places == 1, f"prompt {name} is in {places} places")
+        for command, seq in self.open_commands.items():
+            owner = state.active or any(i.command_id == command for i in state.inputs.values())
+            self._hold("a command is not forgotten", owner, f"{command} received at {seq}")
+
+    def idle(self, state: State) -> None:
+        """What must hold when the world owes nothing: every command but those that wait in a queue has its end."""
+        for command, seq in self.open_commands.items():
+            queued = any(i.command_id == command for i in state.inputs.values())
+            self._hold("every command gets its terminal", queued, f"{command} received at {seq}")
+
+
+def check_items(items: list[HistoryItem]) -> None:
+    """A rendered history is a request that every provider could accept: each call has exactly one result right after
+    its reply, in call order, and ids are unique."""
+    seen: set[str] = set()
+    expected: list[str] = []
+    for position, item in enumerate(items):
+        match item:
+            case AssistantItem():
+                _nothing_due(expected, position)
+                expected = [part.call_id for part in item.content if isinstance(part, CallPart)]
+                for name in expected:
+                    if name in seen:
+                        raise Broken("call ids are unique in a request", position, name)
+                    seen.add(name)
+                if not item.content:
+                    raise Broken("no empty items", position, item.key)
+            case ResultItem():
+                if not expected or expected[0] != item.call_id:
+                    raise Broken("results follow their calls in order", position, f"{item.call_id}, due: {expected}")
+                expected = expected[1:]
+            case UserItem():
+                _nothing_due(expected, position)
+                if not item.content:
+                    raise Broken("no empty items", position, item.key)
+    _nothing_due(expected, len(items))
+
+
+def _nothing_due(expected: list[str], position: int) -> None:
+    if expected:
+        raise Broken("each call has exactly one result", position, f"missing: {expected}")
