@@ -17,7 +17,16 @@ from windlass.events.blocks import (
     Text,
 )
 from windlass.events.failures import Failure
-from windlass.events.items import AssistantItem, AssistantPart, CallPart, ImagePart, ResultItem, ToolSchema, UserItem
+from windlass.events.items import (
+    AssistantItem,
+    AssistantPart,
+    CallPart,
+    HistoryItem,
+    ImagePart,
+    ResultItem,
+    ToolSchema,
+    UserItem,
+)
 
 from .anthropic_reader import MessagesReader
 from .base import ModelInfo, Reply, Request
@@ -146,9 +155,13 @@ class MessagesHistory(History):
         return None
 
     def add_result(self, item: ResultItem) -> None:
-        blocks = self._blocks(item.content) or [plain_json({"type": "text", "text": EMPTY})]
-        opening = plain_json({"type": "tool_result", "tool_use_id": wire_call_id(item.call_id)})[:-1]
+        parts = [part for block in item.content if (part := self._block(block)) is not None]
         error = b',"is_error":true' if item.is_error else b""
+        if item.is_error and any(part["type"] != "text" for part in parts):
+            # A result that is marked as an error may hold nothing but text; then the words must say it.
+            error, parts = b"", [{"type": "text", "text": "Error:"}, *parts]
+        blocks = [plain_json(part) for part in parts or [{"type": "text", "text": EMPTY}]]
+        opening = plain_json({"type": "tool_result", "tool_use_id": wire_call_id(item.call_id)})[:-1]
         self._put("user", [opening + error + b',"content":[' + b",".join(blocks) + b"]}"])
 
 
@@ -211,9 +224,19 @@ class MessagesFormat:
         part = last.content[-1]
         return isinstance(part, ServerTool) and part.provider == self._endpoint.name
 
+    def variant(self, request: Request) -> object:
+        """Whether this very request thinks, which its history may forbid."""
+        return self._thinks(request)
+
     def _thinks(self, request: Request) -> bool:
+        """Whether thinking is asked for and possible: not with a forced call, and with a token budget not in the
+        middle of tool calls that another provider, or a turn without thinking, has begun."""
         settings = request.settings
-        return settings.thinking not in (None, "off") or settings.thinking_budget_tokens is not None
+        if settings.thinking in (None, "off") and settings.thinking_budget_tokens is None:
+            return False
+        if settings.tool_choice not in ("auto", "none"):
+            return False
+        return self._adaptive or not begun_without_thought(request.items, self._endpoint.name)
 
     def _thinking(self, request: Request) -> tuple[dict[str, Any], dict[str, Any], int]:
         """The fields about thinking, the output configuration, and the output limit, which includes the thinking."""
@@ -240,8 +263,10 @@ class MessagesFormat:
 
     def _tool_fields(self, request: Request) -> dict[str, Any]:
         settings = request.settings
-        tools: list[dict[str, Any]] = [self._tool(tool) for tool in request.tools]
-        tools += [{"type": tool.name, "name": tool.name, **canonical(tool.config)} for tool in request.server_tools]
+        tools: list[dict[str, Any]] = [self._tool(declared) for declared in request.tools]
+        tools += [
+            {"type": tool.name, "name": tool.name, **dict(sorted(tool.config.items()))} for tool in request.server_tools
+        ]
         if request.output is not None and self._by_tool(request):
             schema = request.output.json_schema
             tools.append({"name": request.output.name, "description": OUTPUT_NOTE, "input_schema": schema})
@@ -293,6 +318,9 @@ class MessagesFormat:
         by_tool = request.output.name if request.output is not None and self._by_tool(request) else ""
         draft = Draft(self._endpoint.name, text_tools=text_tools, output_tool=by_tool)
         settings = request.settings
+        asked = settings.thinking not in (None, "off") or settings.thinking_budget_tokens is not None
+        if asked and not self._thinks(request):
+            draft.warn("thinking is left out: a call is forced, or calls are under way that began without it")
         if self._thinks(request) and (settings.temperature is not None or settings.top_p is not None):
             draft.warn("temperature and top_p are left out while the model thinks")
         if settings.seed is not None:
@@ -307,3 +335,14 @@ class MessagesFormat:
 
     def failed(self, request: Request, failure: Failure) -> None:
         """Nothing to forget."""
+
+
+def begun_without_thought(items: list[HistoryItem], provider: str) -> bool:
+    """Whether the history ends in results of calls whose reply does not open with this provider's own thinking."""
+    for item in reversed(items):
+        if isinstance(item, AssistantItem):
+            first = item.content[0] if item.content else None
+            own = isinstance(first, Reasoning) and first.opaque is not None
+            mine = own and isinstance(first, Reasoning) and (first.provider or item.provider) == provider
+            return not mine and any(isinstance(part, CallPart) for part in item.content)
+    return False

@@ -207,6 +207,8 @@ def read_error(body: bytes, secret: str | None) -> ErrorBody:
         return ErrorBody(f"{len(body)} bytes that are no JSON", (), None, None)
     if isinstance(value, list) and value:
         value = value[0]
+    if isinstance(value, dict) and isinstance(value.get("error"), str):
+        return error_body({**value, "message": value["error"]}, secret)
     if isinstance(value, dict) and "error" in value:
         return error_body(value["error"], secret)
     return error_body(value, secret)

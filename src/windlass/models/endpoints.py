@@ -35,9 +35,17 @@ class Quirks(Value, frozen=True, kw_only=True):
 
     max_tokens_field: str = "max_completion_tokens"
     seed_field: str = "seed"
+    stop: bool = True
+    """Whether stop sequences are taken."""
     thinking: ThinkingStyle = "effort"
     thinking_off: str | None = "none"
     """The effort that means "do not think"; none where the field is left out instead."""
+    effort_models: tuple[str, ...] = ("*",)
+    """Models that take a reasoning effort."""
+    thinks_streamed_only: bool = False
+    """Whether thinking must be switched off for a request that does not stream."""
+    thinks_unforced_only: bool = False
+    """Whether thinking must be switched off for a request that forces a call."""
     reasoning_back: Literal["never", "with_calls", "always"] = "never"
     """When an assistant message carries its reasoning back."""
     reasoning_back_field: Literal["reasoning_content", "reasoning_details"] = "reasoning_content"
@@ -52,6 +60,8 @@ class Quirks(Value, frozen=True, kw_only=True):
     """Whether `parallel_tool_calls` may be sent."""
     tool_choice_required: str = "required"
     strict_tools: bool = True
+    server_tools: Literal["field", "tool"] = "field"
+    """Where Chat Completions is told of a provider-side tool: a field of its own, or an entry among the tools."""
     custom_tools: bool = False
     """Whether tools with a grammar are native; elsewhere they take one string parameter."""
     assistant_after_tool: bool = False
@@ -186,13 +196,18 @@ ENDPOINTS: dict[str, Endpoint] = {
             "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
             "DASHSCOPE_API_KEY",
             base_env="DASHSCOPE_BASE_URL",
-            quirks=older(thinking="enable_thinking", output="json_object"),
+            quirks=older(thinking="enable_thinking", thinks_streamed_only=True, output="json_object"),
         ),
         compatible(
             "moonshot",
             "https://api.moonshot.ai/v1",
             "MOONSHOT_API_KEY",
-            quirks=older(thinking="thinking_type", reasoning_back="with_calls", parallel_calls=False),
+            quirks=older(
+                thinking="thinking_type",
+                thinks_unforced_only=True,
+                reasoning_back="with_calls",
+                parallel_calls=False,
+            ),
         ),
         compatible(
             "minimax",
@@ -217,7 +232,7 @@ ENDPOINTS: dict[str, Endpoint] = {
             "groq",
             "https://api.groq.com/openai/v1",
             "GROQ_API_KEY",
-            quirks=older(max_tokens_field="max_completion_tokens"),
+            quirks=older(max_tokens_field="max_completion_tokens", server_tools="tool"),
         ),
         compatible(
             "mistral",
@@ -232,7 +247,16 @@ ENDPOINTS: dict[str, Endpoint] = {
                 assistant_after_tool=True,
             ),
         ),
-        compatible("xai", "https://api.x.ai/v1", "XAI_API_KEY", quirks=older(thinking_off=None)),
+        compatible(
+            "xai",
+            "https://api.x.ai/v1",
+            "XAI_API_KEY",
+            quirks=older(
+                thinking_off=None,
+                effort_models=("grok-3-mini*", "grok-4.3*", "grok-4.5*", "grok-4.6*", "grok-4.20-multi-agent*"),
+                stop=False,
+            ),
+        ),
         compatible(
             "together",
             "https://api.together.xyz/v1",

@@ -156,7 +156,7 @@ class GeminiHistory(History):
         }
         own = item.provider == self._provider and part.provider_data
         signature = part.provider_data.get("thoughtSignature") if own and part.provider_data else None
-        if signature is None and first and self._signs and item.provider != self._provider:
+        if signature is None and first and self._signs:
             signature = UNSIGNED
         if signature is not None:
             made["thoughtSignature"] = signature
@@ -317,6 +317,9 @@ class GeminiFormat:
         if request.settings.parallel_calls is False:
             draft.warn("this format cannot forbid parallel calls")
         return GeminiReader(draft)
+
+    def variant(self, request: Request) -> object:
+        return None
 
     def prepared(self, request: Request) -> Request:
         return request

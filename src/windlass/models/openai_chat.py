@@ -70,8 +70,9 @@ class ChatHistory(History):
     """Messages one after the other. Pictures that tools gave back follow the last result of their batch in a message
     of their own, since a tool message can only hold text."""
 
-    def __init__(self, endpoint: Endpoint, info: ModelInfo) -> None:
+    def __init__(self, endpoint: Endpoint, info: ModelInfo, *, tools: bool) -> None:
         super().__init__()
+        self._tools = tools
         self._endpoint = endpoint
         self._quirks = endpoint.quirks
         self._info = info
@@ -184,7 +185,7 @@ class ChatHistory(History):
     def _reasoning(self, item: AssistantItem, calling: bool) -> dict[str, Any]:
         """The reasoning that goes back, where this endpoint wants it and it came from there."""
         when = self._quirks.reasoning_back
-        if when == "never" or (when == "with_calls" and not calling):
+        if when == "never" or (when == "with_calls" and not (calling and self._tools)):
             return {}
         mine = [
             part
@@ -234,7 +235,7 @@ class ChatFormat:
         return "/chat/completions"
 
     def history(self) -> ChatHistory:
-        return ChatHistory(self._endpoint, self._info)
+        return ChatHistory(self._endpoint, self._info, tools=self._tools)
 
     def head(self, request: Request) -> bytes:
         check_names(request.tools)
@@ -246,6 +247,8 @@ class ChatFormat:
         fields.update(self._thinking(request))
         fields.update(self._tool_fields(request))
         fields.update(self._output_fields(request))
+        if quirks.server_tools == "field":
+            fields.update({tool.name: canonical(tool.config) for tool in request.server_tools})
         if request.stream:
             fields["stream"] = True
             if quirks.stream_usage:
@@ -277,7 +280,7 @@ class ChatFormat:
                 fields["temperature"] = settings.temperature
             if settings.top_p is not None:
                 fields["top_p"] = settings.top_p
-        if settings.stop:
+        if settings.stop and self._quirks.stop:
             fields["stop"] = list(settings.stop)
         if settings.seed is not None:
             fields[self._quirks.seed_field] = settings.seed
@@ -285,10 +288,15 @@ class ChatFormat:
 
     def _thinking(self, request: Request) -> dict[str, Any]:
         level, budget, style = request.settings.thinking, request.settings.thinking_budget_tokens, self._quirks.thinking
-        if level is None and budget is None:
+        must_not = (self._quirks.thinks_streamed_only and not request.stream) or (
+            self._quirks.thinks_unforced_only and self._forced(request)
+        )
+        if level is None and budget is None and not must_not:
             return {}
-        on = level != "off"
+        on = level != "off" and not must_not
         if style == "effort":
+            if not matches(self._model, self._quirks.effort_models):
+                return {}
             effort = level or "medium"
             off = self._quirks.thinking_off
             return {"reasoning_effort": effort} if on else ({"reasoning_effort": off} if off else {})
@@ -305,10 +313,16 @@ class ChatFormat:
             return {"chat_template_kwargs": {"enable_thinking": on}}
         return {}
 
+    def _forced(self, request: Request) -> bool:
+        """Whether this request leaves the model no choice but to call a tool."""
+        by_tool = request.output is not None and self._output == "tool"
+        return request.settings.tool_choice not in ("auto", "none") or by_tool
+
     def _tool_fields(self, request: Request) -> dict[str, Any]:
         settings = request.settings
         declared: list[Any] = [canonical(self._tool(tool)) for tool in request.tools]
-        declared += [canonical({"type": tool.name, **tool.config}) for tool in request.server_tools]
+        if self._quirks.server_tools == "tool":
+            declared += [canonical({"type": tool.name, **tool.config}) for tool in request.server_tools]
         by_tool = request.output is not None and self._output == "tool"
         if by_tool and request.output is not None:
             about = {"name": request.output.name, "description": OUTPUT_NOTE}
@@ -352,9 +366,24 @@ class ChatFormat:
         return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
     def reader(self, request: Request) -> ChatReader:
+        draft = self._draft(request)
+        settings = request.settings
+        if settings.stop and not self._quirks.stop:
+            draft.warn("this endpoint takes no stop sequences")
+        if request.tools and not self._tools:
+            draft.warn("this model takes no tools; they are left out")
+        sampled = settings.temperature is not None or settings.top_p is not None
+        if sampled and matches(self._model, self._quirks.no_sampling_models):
+            draft.warn("this model takes neither temperature nor top_p")
+        return ChatReader(draft)
+
+    def _draft(self, request: Request) -> Draft:
         text_tools = frozenset(tool.name for tool in request.tools if tool.grammar is not None)
         by_tool = request.output.name if request.output is not None and self._output == "tool" else ""
-        return ChatReader(Draft(self._endpoint.name, text_tools=text_tools, output_tool=by_tool))
+        return Draft(self._endpoint.name, text_tools=text_tools, output_tool=by_tool)
+
+    def variant(self, request: Request) -> object:
+        return None
 
     def prepared(self, request: Request) -> Request:
         return request

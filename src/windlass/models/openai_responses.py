@@ -196,6 +196,9 @@ class ResponsesFormat:
     def history(self) -> ResponsesHistory:
         return ResponsesHistory(self._endpoint, self._info)
 
+    def variant(self, request: Request) -> object:
+        return None
+
     def prepared(self, request: Request) -> Request:
         """With server state, the part of the request that the provider does not have yet."""
         held = self._held.get((request.session, request.lane)) if self._quirks.server_state else None

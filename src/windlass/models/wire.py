@@ -88,6 +88,10 @@ class Format(Protocol):
 
     def reader(self, request: Request) -> Reader: ...
 
+    def variant(self, request: Request) -> object:
+        """What of the head depends on more than the fields that it is made from."""
+        ...
+
     def prepared(self, request: Request) -> Request:
         """The request as it is encoded: the same one, unless the provider holds a part of it."""
         ...
@@ -155,7 +159,7 @@ class WireModel:
         return self._render(request, kept, blobs or {})
 
     def _render(self, request: Request, kept: Kept, blobs: Blobs) -> Rendered:
-        made_from = head_inputs(request)
+        made_from = (*head_inputs(request), self._format.variant(request))
         if kept.head_from != made_from:
             kept.head = self._format.head(request)
             kept.head_from = made_from
