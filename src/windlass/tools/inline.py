@@ -1,0 +1,107 @@
+"""Awaits a tool's coroutine inside the caller's own task: no task and no timeout object per call.
+
+Cancelling the caller's task cancels the tool. A tool that does not end within a grace period is left where it stands
+and never resumed, so a cancellation always lands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Coroutine, Generator
+from typing import Any
+
+GRACE_S = 1.0
+"""What a cancelled tool gets to clean up."""
+LEFT_MAX = 64
+
+_left_behind: deque[Any] = deque(maxlen=LEFT_MAX)
+"""Coroutines that would not even be closed. Kept, because collecting them would wake them once more."""
+
+
+class ClosedItself(Exception):
+    """A tool raised `GeneratorExit`, which must not be taken for the closing of its caller."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__("the tool raised GeneratorExit")
+        self.error = error
+
+
+class Inline:
+    """`await Inline(coroutine)` gives its result. The tool's context variables stay its own."""
+
+    __slots__ = ("_context", "_coroutine", "_grace_s")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], grace_s: float = GRACE_S) -> None:
+        self._coroutine = coroutine
+        self._context = contextvars.copy_context()
+        self._grace_s = grace_s
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        task = asyncio.current_task()
+        assert task is not None, "tools run in a task"
+        before = task.cancelling()
+        run, coroutine = self._context.run, self._coroutine
+        error: BaseException | None = None
+        until: float | None = None
+        while True:
+            try:
+                pending = run(coroutine.send, None) if error is None else run(coroutine.throw, error)
+            except StopIteration as stop:
+                return stop.value
+            except GeneratorExit as own:
+                raise ClosedItself(own) from None
+            error = None
+            if until is not None and task.cancelling() <= before:
+                until = None  # it was a timeout of the tool's own, and it dealt with it
+            try:
+                if until is None:
+                    yield pending
+                    continue
+                in_time = yield from _settled(pending, until)
+            except GeneratorExit:
+                self._leave()
+                raise
+            except BaseException as thrown:
+                # A cancellation, or what the awaited future raised: both belong to the tool.
+                error = thrown
+                if until is None and task.cancelling() > before:
+                    until = task.get_loop().time() + self._grace_s
+                continue
+            if not in_time:
+                self._leave()
+                raise asyncio.CancelledError("the tool did not end when it was cancelled")
+
+    def _leave(self) -> None:
+        """Ends a coroutine where it stands; its `finally` blocks run as far as their first await."""
+        chain = [self._coroutine]
+        while (inner := getattr(chain[-1], "cr_await", None)) is not None:
+            chain.append(inner)
+        try:
+            self._context.run(self._coroutine.close)
+        except BaseException:
+            _left_behind.append(chain)
+
+
+def _settled(pending: Any, until: float) -> Generator[Any, None, bool]:
+    """Waits for what a tool awaits, but not beyond a time; says whether it was settled."""
+    loop = asyncio.get_running_loop()
+    if pending is None:  # asyncio.sleep(0)
+        yield None
+        return loop.time() < until
+    pending._asyncio_future_blocking = False
+    waiter = loop.create_future()
+
+    def wake(*_: Any) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    timer = loop.call_at(until, wake)
+    pending.add_done_callback(wake)
+    try:
+        yield from waiter
+    finally:
+        timer.cancel()
+        pending.remove_done_callback(wake)
+    return bool(pending.done())
