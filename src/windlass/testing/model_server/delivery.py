@@ -23,7 +23,7 @@ from .rendering import encode
 HOLD_LIMIT_S = 600.0
 """The longest wait, whatever a fault says."""
 
-SENT_KEPT = 4_000_000
+SENT_KEPT = 65_536
 """How many bytes of each reply are recorded."""
 
 

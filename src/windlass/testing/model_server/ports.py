@@ -37,6 +37,10 @@ class Elsewhere:
         self._runner: web.AppRunner | None = None
 
     @property
+    def root(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    @property
     def credentials(self) -> tuple[str, ...]:
         """Every credential that any visit carried."""
         return tuple(name for visit in self.visits for name in visit.credentials)

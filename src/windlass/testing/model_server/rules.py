@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from . import rules_anthropic, rules_gemini, rules_openai, rules_responses
+from .faults import Fault
 from .memory import Memory
 from .parsed import ParsedRequest
 from .profiles import Context, Profile
@@ -84,3 +85,22 @@ def check_request(request: ParsedRequest, context: Context, profile: Profile, me
             rules_responses.check(request, memory)
         case "gemini":
             rules_gemini.check(request, memory)
+
+
+def refusal_of(met: Fault, parsed: ParsedRequest, window: int | None) -> WireRefused:
+    """The vendor's error for a status fault; two messages are the vendor's own."""
+    if met.message == "@context":
+        return context_exceeded(parsed.format, parsed.input_chars // 4 + 1, window or 1)
+    if met.message == "@model":
+        return no_model(parsed)
+    return WireRefused(met.message, status=met.status, kind=met.error_type, code=met.code)
+
+
+def no_model(parsed: ParsedRequest) -> WireRefused:
+    match parsed.format:
+        case "anthropic":
+            return WireRefused(f"model: {parsed.model}", status=404)
+        case "gemini":
+            return WireRefused(f"models/{parsed.model} is not found for API version v1beta", status=404)
+    message = f"The model `{parsed.model}` does not exist or you do not have access to it."
+    return WireRefused(message, status=404, code="model_not_found")

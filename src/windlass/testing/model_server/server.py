@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
@@ -15,17 +15,18 @@ from windlass.events.errors import UsageError
 
 from .answers import Answer, Turn, say
 from .delivery import Delivery, Stopped, Stopping
-from .disturb import FLOOD_MARK, body_frames, bomb, disturbed, plain
+from .disturb import FLOOD_MARK
 from .faults import Fault, FaultPlan, fault
 from .memory import Memory
 from .mutations import mutate
 from .parsed import QUEUE_HEADER, Format, ParsedRequest, Recorded
+from .playing import REQUEST_ID_HEADERS, play, request_id, send
 from .ports import LOOPBACK, Elsewhere, app_of, listening
 from .profiles import CALL_IDS, OPEN, PROFILES, Context, Profile, shaped
 from .recording import PrefixViolation, prefix_violations
-from .rendering import Frame, Made, Wire, WireRefused, encode, make
+from .rendering import Made, Wire, WireRefused, make
 from .routing import ROOTS, Route, route_of
-from .rules import check_access, check_request, check_window, context_exceeded
+from .rules import check_access, check_request, check_window, no_model, refusal_of
 from .script import Script, Source
 from .wire_anthropic import AnthropicWire
 from .wire_gemini import GeminiWire
@@ -35,16 +36,12 @@ from .wire_responses import ResponsesWire
 BODY_LIMIT = 64 * 1024 * 1024
 """The largest request body that is read."""
 
-REQUESTS_KEPT = 100_000
-"""How many requests are recorded; the oldest go first."""
+REQUESTS_KEPT = 10_000
+"""How many requests are recorded unless said otherwise; the oldest go first."""
 
 SHUTDOWN_S = 1.0
 """How long replies under way may take to end when the server stops."""
 
-SSE = "text/event-stream; charset=utf-8"
-
-BLANK = b"\n"
-"""What keeps a connection alive before a JSON body, which may begin with any white space."""
 
 WIRES: dict[Format, Wire] = {
     "anthropic": AnthropicWire(),
@@ -60,7 +57,8 @@ class ModelServer:
     Use it as `async with ModelServer(script=[...]) as server:` and point a client at `server.url("openai")`.
     Which answer a request gets: the queue named by its `x-windlass-script` header, else `models[its model]`, else
     `script`, else an echo. `key` demands that key of every request. `window_tokens` is the context window.
-    `validate=False` skips the vendor's grammar (for measuring). `known_models` makes every other name a 404."""
+    `validate=False` skips the vendor's grammar (for measuring). `known_models` makes every other name a 404.
+    `keep` bounds how many requests are remembered."""
 
     def __init__(
         self,
@@ -74,6 +72,7 @@ class ModelServer:
         known_models: tuple[str, ...] | None = None,
         validate: bool = True,
         plan: FaultPlan | None = None,
+        keep: int = REQUESTS_KEPT,
         port: int = 0,
     ) -> None:
         self.script = Script(script)
@@ -88,7 +87,7 @@ class ModelServer:
         self.port = port
         self.memory = Memory()
         self.elsewhere = Elsewhere()
-        self.requests: deque[Recorded] = deque(maxlen=REQUESTS_KEPT)
+        self.requests: deque[Recorded] = deque(maxlen=keep)
         self.in_flight = 0
         self.in_flight_max = 0
         self._connections: dict[Any, int] = {}
@@ -256,7 +255,7 @@ class ModelServer:
             spoken = refusal_of(met, parsed, self.window_tokens)
             body = shaped(wire.error(spoken, request_id(recorded)), profile)
             return await delivery.json(met.status, body, {**headers, **met.headers})
-        return await self._play(delivery, wire, made, met, headers)
+        return await play(delivery, wire, made, met, headers, self.elsewhere.root)
 
     def _parse(self, recorded: Recorded, route: Route, wire: Wire, profile: Profile) -> ParsedRequest:
         try:
@@ -304,26 +303,6 @@ class ModelServer:
         self.memory.remember(made)
         return made
 
-    async def _play(
-        self, delivery: Delivery, wire: Wire, made: Made, met: Fault, headers: dict[str, str]
-    ) -> web.StreamResponse:
-        """A reply that meets a fault."""
-        headers = {**headers, **met.headers}
-        match met.how:
-            case "html":
-                page = b"<!DOCTYPE html><html><head><title>Error</title></head><body><h1>Error</h1></body></html>"
-                return await delivery.body(met.status, page, "text/html; charset=utf-8", headers)
-            case "redirect":
-                headers["Location"] = f"http://{self.elsewhere.host}:{self.elsewhere.port}{delivery.request.path_qs}"
-                return await delivery.body(met.status, b"", "text/plain", headers)
-            case "gzip_bomb":
-                headers["Content-Encoding"] = "gzip"
-                data = await asyncio.to_thread(bomb, met.size)
-                return await delivery.body(200, data, SSE if made.request.stream else "application/json", headers)
-            case "headers_late":
-                await self._stopping.hold(met.delay_ms)
-        return await send(delivery, wire, made, headers, met)
-
     def _model_list(self, route: Route, recorded: Recorded) -> Any:
         names = list(self.known_models or self.models or ("test-model",))
         if recorded.path.endswith("/api/tags"):
@@ -333,68 +312,11 @@ class ModelServer:
         return {"object": "list", "data": [{"id": name, "object": "model", "type": "model"} for name in names]}
 
 
-REQUEST_ID_HEADERS: dict[str, str] = {
-    "anthropic": "request-id",
-    "openai": "x-request-id",
-    "responses": "x-request-id",
-    "gemini": "x-request-id",
-}
-
-
-def request_id(recorded: Recorded) -> str:
-    return f"req_{recorded.number:08d}"
-
-
-async def send(
-    delivery: Delivery, wire: Wire, made: Made, headers: dict[str, str], met: Fault | None = None
-) -> web.StreamResponse:
-    """Writes an answer, streamed or whole, under a fault or none."""
-    stream = made.request.stream
-    kind = SSE if stream else "application/json"
-    if met is None and not stream:
-        return await delivery.json(200, wire.reply(made), headers)
-    if met is not None and met.how == "content_type":
-        kind = "text/plain; charset=utf-8"
-    frames: Iterable[Frame] = wire.frames(made) if stream else body_frames(encode(wire.reply(made)))
-    if met is None:
-        return await delivery.steps(plain(frames, made.answer.pace_ms), kind=kind, headers=headers)
-    length = None
-    if not stream:
-        if met.how == "error_event":
-            refused = WireRefused(met.message, status=met.status, kind=met.error_type, code=met.code)
-            return await delivery.json(200, wire.error(refused, request_id(delivery.recorded)), headers)
-        if met.how == "flood":
-            frames, met = [Frame("text", encode(wire.reply(made)))], msgspec.structs.replace(met, one_line=True)
-        if met.how == "cut" and met.end != "clean":
-            length = len(encode(wire.reply(made)))
-    ping = wire.ping().data if stream else BLANK
-    return await delivery.steps(disturbed(frames, met, wire, ping), kind=kind, headers=headers, length=length)
-
-
 def profile_named(name: str) -> Profile:
     found = PROFILES.get(name) if name else OPEN
     if found is None:
         raise UsageError(f"no profile {name!r}: choose one of {', '.join(sorted(PROFILES))}")
     return found
-
-
-def refusal_of(met: Fault, parsed: ParsedRequest, window: int | None) -> WireRefused:
-    """The vendor's error for a status fault; two messages are the vendor's own."""
-    if met.message == "@context":
-        return context_exceeded(parsed.format, parsed.input_chars // 4 + 1, window or 1)
-    if met.message == "@model":
-        return no_model(parsed)
-    return WireRefused(met.message, status=met.status, kind=met.error_type, code=met.code)
-
-
-def no_model(parsed: ParsedRequest) -> WireRefused:
-    match parsed.format:
-        case "anthropic":
-            return WireRefused(f"model: {parsed.model}", status=404)
-        case "gemini":
-            return WireRefused(f"models/{parsed.model} is not found for API version v1beta", status=404)
-    message = f"The model `{parsed.model}` does not exist or you do not have access to it."
-    return WireRefused(message, status=404, code="model_not_found")
 
 
 def counted(parsed: ParsedRequest) -> dict[str, int]:
