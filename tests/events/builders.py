@@ -47,9 +47,13 @@ def salt() -> str:
 # --- values ------------------------------------------------------------------------------------------------------
 
 
-@functools.cache
 def info(cls: type[msgspec.Struct]) -> mi.StructType:
     """What a struct declares."""
+    return _info(cls)
+
+
+@functools.cache
+def _info(cls: type[msgspec.Struct]) -> mi.StructType:
     found = mi.type_info(cls)
     assert isinstance(found, mi.StructType)
     return found

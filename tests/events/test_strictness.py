@@ -17,6 +17,7 @@ from windlass.events import codec
 from windlass.events.base import tag_of
 from windlass.events.calls import CallBody, CallReceived
 from windlass.events.errors import CodecError
+from windlass.events.record import EVENT_BYTES_MAX
 from windlass.events.registry import COMMANDS, DECISIONS, EVENTS, FACTS
 from windlass.events.runs import PromptReceived
 from windlass.events.turns import ModelReplied
@@ -26,6 +27,7 @@ NO_WORD = "no_such_word"
 EVERY_EVENT = pytest.mark.parametrize("cls", EVENTS, ids=tag_of)
 NOT_OBJECTS = [("{}", "string"), (1, "number"), (1.5, "number"), (True, "boolean"), ([], "array")]
 
+NOT_INTEGERS: list[Any] = [1.0, 1.5, True, "1", [1], {}]
 JUNK = {"zz_unknown": {"deep": [1, None, "x"]}}
 
 
@@ -96,7 +98,7 @@ def test_a_natural_number_is_never_negative_a_float_a_bool_or_a_text(cls, data):
         kind = spot.place.only
         if not isinstance(kind, mi.IntType):
             continue
-        for value in (1.0, 1.5, True, "1", [1], {}):
+        for value in NOT_INTEGERS:
             assert spot.complaint_about(value).startswith("expected int")
         if kind.ge == 0:
             assert spot.complaint_about(-1) == "Expected `int` >= 0"
@@ -260,7 +262,7 @@ def test_a_command_without_content_gets_what_its_type_says():
 
 def test_content_that_is_too_large_for_an_event_is_sent_to_a_blob():
     event = builders.minimal(PromptReceived)
-    body = {"content": [{"type": "text", "text": "x" * codec.EVENT_BYTES_MAX}]}
+    body = {"content": [{"type": "text", "text": "x" * EVENT_BYTES_MAX}]}
     large = msgspec.structs.replace(event, body=msgspec.convert(body, codec._body_type(PromptReceived)))
     with pytest.raises(
         CodecError, match=r"prompt\.received: \d+ bytes, more than 1048576: put large content in a blob"

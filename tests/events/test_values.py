@@ -41,10 +41,10 @@ def test_a_picture_sound_or_document_has_exactly_one_source(cls):
 
 def test_an_embedded_resource_is_text_or_data_or_a_blob():
     for source in ({"text": "hi"}, {"data": "aGk="}, {"blob": BLOB}, {"text": ""}):
-        Resource(uri="file:///a", **source)  # type: ignore[arg-type]
+        Resource(uri="file:///a", **source)
     for sources in ({}, {"text": "hi", "data": "aGk="}, {"text": "hi", "data": "aGk=", "blob": BLOB}):
         with pytest.raises(ValueError, match="resource block needs exactly one source"):
-            Resource(uri="file:///a", **sources)  # type: ignore[arg-type]
+            Resource(uri="file:///a", **sources)
 
 
 def test_blocks_keep_their_order_and_say_what_they_are():
