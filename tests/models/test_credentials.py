@@ -30,7 +30,7 @@ from windlass.models.credentials import (
     origin_of,
 )
 from windlass.models.endpoints import ENDPOINTS
-from windlass.models.oauth import expiry_ms, from_oauth
+from windlass.models.oauth import OAuthSource, expiry_ms, from_oauth
 
 OPENAI = ENDPOINTS["openai"]
 SECRET = "sk-very-secret-0123456789"
@@ -154,12 +154,15 @@ async def test_callable_without_refresh_cannot_be_renewed():
 
 
 async def test_refresh_that_gives_nothing_asks_for_a_person():
-    credential = from_callable(OPENAI, lambda: SECRET, refresh=lambda old: None)
+    values = [SECRET]
+    credential = from_callable(OPENAI, lambda: values[-1], refresh=lambda old: None)
     assert await credential.refused(SECRET) is True
     assert await refusal(credential) == (
         "reauth_required",
         "the sign-in for 'openai' is no longer valid: sign in again",
     )
+    values.append("signed-in-again")
+    assert await credential() == "signed-in-again"
 
 
 async def test_function_that_raises_shows_only_the_type():
@@ -325,11 +328,16 @@ async def test_oauth_refused_token_is_renewed_and_a_newer_one_is_left_alone():
 
 
 async def test_oauth_revoked_sign_in_needs_a_person_and_is_not_tried_again():
-    async with token_server((400, {"error": "invalid_grant", "error_description": SECRET})) as server:
+    refused = {"error": "invalid_grant", "error_description": SECRET}
+    async with token_server((400, refused), (200, {"access_token": "access-9"})) as server:
         credential = sign_in(server)
         for _ in range(2):
             assert (await refusal(credential))[0] == "reauth_required"
         assert len(server.forms) == 1
+        assert isinstance(credential.source, OAuthSource)
+        credential.source.signed_in("refresh-9")
+        assert await credential() == "access-9"
+        assert server.forms[1]["refresh_token"] == "refresh-9"
 
 
 @pytest.mark.parametrize(
@@ -394,7 +402,7 @@ def test_oauth_serves_one_loop_after_the_other():
     def once(server: TokenServer) -> Credentials:
         if not kept:
             kept.append(sign_in(server))
-        kept[0]._source._token_url = server.url  # type: ignore[attr-defined]  # the next round's own port
+        kept[0].source._token_url = server.url  # type: ignore[attr-defined]  # the next round's own port
         return kept[0]
 
     assert asyncio.run(round_of(once)) == ["access-1"] * 2

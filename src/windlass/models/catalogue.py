@@ -200,7 +200,10 @@ def resolve(
     if name is not None:
         return named(known, name, env, probe, "named explicitly")
     if env.get(MODEL_VARIABLE, "").strip():
-        return named(known, env[MODEL_VARIABLE], env, probe, f"{MODEL_VARIABLE} names it")
+        try:
+            return named(known, env[MODEL_VARIABLE], env, probe, f"{MODEL_VARIABLE} names it")
+        except UsageError as error:
+            raise UsageError(f"{MODEL_VARIABLE}: {error}") from None
     for provider, model in data.DEFAULTS.items():
         endpoint = known.endpoints[provider]
         variable = next((key for key in endpoint.key_env if env.get(key, "").strip()), None)
@@ -300,10 +303,16 @@ def open_model(
         from .embedded import open_embedded
 
         return open_embedded(environ=env, info=info)
+    if info.provider not in known.endpoints:
+        raise UsageError(f"no endpoint {info.provider!r} for {info.name!r}: add it by catalogue.with_endpoint(...)")
     endpoint = configured(known.endpoints[info.provider], env)
     endpoint, credential = signed(endpoint, credential, env)
     more = {} if timeouts is None else {"timeouts": timeouts}
-    model = connect(endpoint, info.model, credential=credential, info=info, **more)
+    model: Model = connect(endpoint, info.model, credential=credential, info=info, **more)
+    if credential is not None:
+        from .credentials import SignedModel
+
+        model = SignedModel(model)
     if info.tools:
         return model
     from .constrained import ConstrainedModel
@@ -315,11 +324,13 @@ def signed(
     endpoint: Endpoint, credential: Credential | None, env: Mapping[str, str]
 ) -> tuple[Endpoint, Credential | None]:
     """The credential for an endpoint, and the endpoint with the header that the credential wants."""
-    from .credentials import Credentials, from_environment
+    from .credentials import Credentials, from_callable, from_environment, from_value
 
     if credential is None:
         if endpoint.key_env and (endpoint.needs_key or key_from(endpoint, env)):
             credential = from_environment(endpoint, environ=env)
+    elif isinstance(credential, str):
+        credential = from_value(endpoint, credential)
     elif isinstance(credential, Credentials):
         credential.check_bound_to(endpoint)
         endpoint = msgspec.structs.replace(
@@ -327,4 +338,6 @@ def signed(
             auth_header=endpoint.auth_header if credential.header is None else credential.header,
             auth_scheme=endpoint.auth_scheme if credential.scheme is None else credential.scheme,
         )
+    elif not hasattr(credential, "refused"):
+        credential = from_callable(endpoint, credential)
     return endpoint, credential

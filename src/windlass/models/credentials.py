@@ -9,13 +9,16 @@ import inspect
 import os
 import pathlib
 import warnings
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, NoReturn, Protocol
 from urllib.parse import urlsplit
+
+import msgspec
 
 from windlass.events.errors import UsageError, WindlassError
 from windlass.events.failures import Failure, failure
 
+from .base import Delta, Model, ModelInfo, Reply, Request
 from .endpoints import Endpoint
 
 VALUE_CHARS_MAX = 16_384
@@ -102,17 +105,17 @@ class Credentials:
         header: str | None = None,
         scheme: str | None = None,
     ) -> None:
-        self._source = source
+        self.source = source
         self.endpoint = endpoint.name
         self.origin = origin_of(endpoint.base_url)
         self.header = header
         self.scheme = scheme
 
     async def __call__(self) -> str:
-        return checked(await self._source.get(), self.endpoint)
+        return checked(await self.source.get(), self.endpoint)
 
     async def refused(self, value: str) -> bool:
-        return await self._source.renew(value)
+        return await self.source.renew(value)
 
     def check_bound_to(self, endpoint: Endpoint) -> None:
         """Raises `UsageError` unless this credential was made for that endpoint's own scheme, host and port."""
@@ -280,14 +283,15 @@ class CallableSource:
         self._refresh = refresh
         self._on_rotate = on_rotate
         self._renewed: Secret | None = None
-        self._revoked = False
+        self._revoked: Secret | None = None
 
     async def get(self) -> str:
-        if self._revoked:
-            raise CredentialError(sign_in_again(self._endpoint))
         if self._renewed is not None:
             return self._renewed.reveal()
-        return str(await self._ask(self._get))
+        value = str(await self._ask(self._get))
+        if self._revoked is not None and value.strip() == self._revoked.reveal():
+            raise CredentialError(sign_in_again(self._endpoint))
+        return value
 
     async def renew(self, refused: str) -> bool:
         if self._refresh is None:
@@ -296,7 +300,7 @@ class CallableSource:
             return True  # another request renewed it meanwhile
         value = await self._ask(self._refresh, refused)
         if not value:
-            self._revoked = True
+            self._renewed, self._revoked = None, Secret(refused)
             return True
         self._renewed = Secret(str(value).strip())
         await tell(self._on_rotate, Rotated(self._endpoint, self._renewed, None, None))
@@ -333,6 +337,31 @@ async def tell(hook: RotationHook | None, rotated: Rotated) -> None:
             RuntimeWarning,
             stacklevel=2,
         )
+
+
+class SignedModel:
+    """A model whose credential may run out: what the credential says then is the answer to the request."""
+
+    def __init__(self, inner: Model) -> None:
+        self.inner = inner
+
+    @property
+    def info(self) -> ModelInfo:
+        return self.inner.info
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta | list[Delta] | Reply | Failure]:
+        pieces = self.inner.stream(request)
+        try:
+            async for piece in pieces:
+                yield piece
+        except CredentialError as error:
+            info = self.inner.info
+            yield msgspec.structs.replace(error.failure, provider=info.provider, model=info.model)
+        finally:
+            await pieces.aclose()  # type: ignore[attr-defined]
+
+    async def close(self) -> None:
+        await self.inner.close()
 
 
 # --- ways to make one --------------------------------------------------------------------------------------------

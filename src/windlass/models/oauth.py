@@ -100,6 +100,15 @@ class OAuthSource:
             self._access = None
         return True
 
+    def signed_in(
+        self, refresh_token: str, *, access_token: str | None = None, expires_at_ms: int | None = None
+    ) -> None:
+        """A person signed in again: what was revoked is forgotten."""
+        self._refresh = Secret(refresh_token)
+        self._access = None if access_token is None else Secret(access_token)
+        self._expires_at_ms = expires_at_ms
+        self._revoked = False
+
     def _usable(self) -> bool:
         if self._access is None:
             return False
