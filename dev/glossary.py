@@ -6,6 +6,8 @@ field in the code wins over one here.
 
 from __future__ import annotations
 
+from dev.value_words import VALUE_WORDS
+
 WORDS: dict[str, str] = {
     "absorbs": "seqs of the prompts and signals that enter the history now",
     "action": "which of the plan's actions was picked",
@@ -198,4 +200,5 @@ WORDS: dict[str, str] = {
 
 def words(owner: str, field: str, *, shared: bool) -> str:
     """What a field means; empty where nobody has said it yet. Words for a bare field count only with `shared`."""
-    return WORDS.get(f"{owner}.{field}") or (WORDS.get(field, "") if shared else "")
+    place = f"{owner}.{field}"
+    return WORDS.get(place) or VALUE_WORDS.get(place) or (WORDS.get(field, "") if shared else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from dev import docs, glossary, vocabulary
+from dev import docs, glossary, value_words, vocabulary
 
 from windlass.events.base import name_of
 from windlass.events.live import LIVE_EVENTS
@@ -58,3 +58,4 @@ def test_the_glossary_speaks_only_of_fields_that_exist():
     known = {f"{field.owner}.{field.name}" for cls in declared for field in vocabulary.fields(cls)}
     bare = {place.partition(".")[2] for place in known}
     assert {word for word in glossary.WORDS if word not in known | bare} == set()
+    assert set(value_words.VALUE_WORDS) - known == set()
