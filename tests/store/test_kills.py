@@ -33,7 +33,7 @@ def fresh_seed() -> int:
     return int(os.environ.get("WINDLASS_SEED") or random.SystemRandom().randrange(2**32))
 
 
-@pytest.mark.parametrize("store", ["sqlite", "sqlite-normal"])
+@pytest.mark.parametrize("store", ["sqlite", "sqlite-normal", "jsonl", "jsonl-normal"])
 def test_nothing_acknowledged_is_lost_by_a_kill(store: str, room: pathlib.Path):
     def arguments(life: int) -> dict[str, Any]:
         place = room / str(life // LIVES_PER_PLACE)

@@ -285,6 +285,14 @@ class MemoryStore:
     async def close(self) -> None:
         """Nothing to do: what is in memory stays readable as long as this object lives."""
 
+    def ledger(self, key: Key) -> Ledger:
+        """The write side of a session, for stores that keep their working state here. Raises `NotFound`."""
+        return self._session(key).ledger
+
+    def forget(self, key: Key) -> None:
+        """Drops a session from memory, whatever refers to it."""
+        self._sessions.pop(key, None)
+
     def _session(self, key: Key) -> _Session:
         session = self._sessions.get(check_key(key))
         if session is None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from windlass.store.base import Capabilities
 
-from . import durable_checks, inbox_checks, log_checks, room_checks
+from . import durable_checks, inbox_checks, log_checks, room_checks, transfer_checks
 from .case import Check, CheckFunction, StoreCase, Writer
 
 __all__ = ["CHECKS", "Capabilities", "Check", "StoreCase", "Writer", "applicable"]
@@ -25,6 +25,7 @@ CHECKS: tuple[Check, ...] = (
     *_named(log_checks.CHECKS),
     *_named(inbox_checks.CHECKS),
     *_named(room_checks.CHECKS),
+    *_named(transfer_checks.CHECKS),
     *_named(durable_checks.DURABLE_CHECKS, "durable"),
     *_named(durable_checks.MULTI_PROCESS_CHECKS, "multi_process"),
 )
