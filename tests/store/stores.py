@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from windlass.store.base import Capabilities, Store
+from windlass.store.filemap import FileMapStore
 from windlass.store.jsonl import JsonlStore
 from windlass.store.memory import MemoryStore
 from windlass.store.sqlite import SqliteStore
@@ -45,12 +46,45 @@ async def open_jsonl_normal(place: pathlib.Path) -> Store:
     return await JsonlStore.open(place / "store.jsonl.d", durability="normal")
 
 
+class DirectoryMap:
+    """A host that keeps each file as one file."""
+
+    def __init__(self, root: pathlib.Path) -> None:
+        self.root = root
+
+    async def get(self, path: str) -> bytes | None:
+        try:
+            return (self.root / path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    async def put(self, path: str, data: bytes) -> None:
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(target.name + "~")
+        part.write_bytes(data)
+        part.replace(target)
+
+    async def list(self, prefix: str) -> list[str]:
+        folder = self.root / prefix.rpartition("/")[0]
+        paths = [str(path.relative_to(self.root)) for path in folder.rglob("*") if path.is_file()]
+        return [path for path in paths if path.startswith(prefix) and not path.endswith("~")]
+
+    async def delete(self, path: str) -> None:
+        (self.root / path).unlink(missing_ok=True)
+
+
+async def open_filemap(place: pathlib.Path) -> Store:
+    return FileMapStore(DirectoryMap(place / "files"))
+
+
 SUBJECTS = (
     Subject("memory", open_memory, Capabilities(durable=False, multi_process=False, transactional=True)),
     Subject("sqlite", open_sqlite, SqliteStore.CAPABILITIES),
     Subject("sqlite-normal", open_sqlite_normal, SqliteStore.CAPABILITIES),
     Subject("jsonl", open_jsonl, JsonlStore.CAPABILITIES),
     Subject("jsonl-normal", open_jsonl_normal, JsonlStore.CAPABILITIES),
+    Subject("filemap", open_filemap, Capabilities(durable=True, multi_process=False, transactional=True)),
 )
 
 

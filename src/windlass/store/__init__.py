@@ -1,9 +1,62 @@
-"""Where logs live: the seam, the stores behind it, and what can be asked of any of them."""
+"""Where logs live: the seam, the stores behind it, and what can be asked of any of them.
+
+`open_store` imports the store that it opens, and no other.
+"""
 
 from __future__ import annotations
+
+import pathlib
+
+from windlass.events.errors import UsageError
 
 from .base import Capabilities, Durability, Key, Store
 from .chain import history, verify_chain
 from .memory import MemoryStore
 
-__all__ = ["Capabilities", "Durability", "Key", "MemoryStore", "Store", "history", "verify_chain"]
+__all__ = [
+    "Capabilities",
+    "Durability",
+    "Key",
+    "MemoryStore",
+    "Store",
+    "history",
+    "open_store",
+    "verify_chain",
+]
+
+SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
+JSONL_SUFFIX = ".jsonl.d"
+
+
+async def open_store(place: str | pathlib.Path, *, durability: Durability = "full") -> Store:
+    """Opens the store at a place, making it if need be: `:memory:`; a file `*.db` (SQLite); a directory, or a path that
+    ends in `.jsonl.d` (JSON lines). `sqlite:PATH` and `jsonl:PATH` say it outright."""
+    if durability not in ("full", "normal"):
+        raise UsageError(f"durability is 'full' or 'normal', not {durability!r}")
+    text = str(place)
+    if text == ":memory:":
+        return MemoryStore()
+    scheme, _, rest = text.partition(":")
+    if scheme in ("sqlite", "jsonl") and rest:
+        kind, path = scheme, pathlib.Path(rest)
+    else:
+        path = pathlib.Path(place)
+        kind = _kind_of(path)
+    if kind == "sqlite":
+        from .sqlite import SqliteStore
+
+        return await SqliteStore.open(path, durability=durability)
+    from .jsonl import JsonlStore
+
+    return await JsonlStore.open(path, durability=durability)
+
+
+def _kind_of(path: pathlib.Path) -> str:
+    if path.name.endswith(JSONL_SUFFIX) or path.is_dir():
+        return "jsonl"
+    if path.suffix in SQLITE_SUFFIXES or path.is_file():
+        return "sqlite"
+    raise UsageError(
+        f"cannot tell what store {str(path)!r} is: use ':memory:', a file '*.db' (SQLite) or a directory "
+        f"'*{JSONL_SUFFIX}' (JSON lines)"
+    )
