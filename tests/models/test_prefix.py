@@ -161,7 +161,7 @@ def test_the_order_of_dictionaries_does_not_matter(form: Format) -> None:
         made = request(
             items,
             tools=(ToolSchema(name="t", description="d", parameters=schema),),
-            settings=ModelSettings(extra=ordered({"zeta": 1, "alpha": 2})),
+            settings=ModelSettings(extra=ordered({"zeta": ordered({"q": 1, "b": 2}), "alpha": 2})),
         )
         return offline_model(ENDPOINTS[ENDPOINT_OF[form]]).render(made).body
 

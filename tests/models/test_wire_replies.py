@@ -156,7 +156,7 @@ async def test_what_the_provider_ran_is_kept_as_it_came(form: Format, stream: bo
 @pytest.mark.parametrize("form", FORMATS)
 async def test_usage_means_the_same_everywhere(form: Format) -> None:
     tokens = Tokens(input=100, output=20, cache_read=60, reasoning=5)
-    answer = Answer(parts=(Say(text="hello there"),), usage=tokens)
+    answer = Answer(parts=(Say(text="hello there"),), tokens=tokens)
     async with ModelServer(script=[answer, answer]) as server:
         model = model_for(server, form)
         for stream in (True, False):

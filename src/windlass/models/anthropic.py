@@ -39,6 +39,7 @@ from .render import (
     START,
     as_text,
     canonical,
+    canonical_value,
     check_extra,
     check_names,
     decoded,
@@ -46,6 +47,7 @@ from .render import (
     inline_data,
     is_text_media,
     object_schema,
+    ordered_fields,
     text_parameters,
     wire_call_id,
     wire_tool_name,
@@ -140,19 +142,17 @@ class MessagesHistory(History):
             args = {"input": part.text} if part.text is not None else part.args or {}
             name = wire_tool_name(part.tool)
             return {"type": "tool_use", "id": wire_call_id(part.call_id), "name": name, "input": canonical(args)}
+        if not is_sent(part, item, self._provider):
+            return None
         if isinstance(part, Reasoning):
-            if part.opaque is None or (part.provider or item.provider) != self._provider:
-                return None
             if part.redacted:
                 return {"type": "redacted_thinking", "data": part.opaque}
             return {"type": "thinking", "thinking": part.text, "signature": part.opaque}
         if isinstance(part, ServerTool):
-            return part.content if part.provider == self._provider else None
+            return canonical_value(part.content)
         if isinstance(part, ImagePart):
             return {"type": "text", "text": part.note or "(a picture was made here)"}
-        if isinstance(part, Text | Refusal) and part.text.strip():
-            return {"type": "text", "text": part.text}
-        return None
+        return {"type": "text", "text": part.text}
 
     def add_result(self, item: ResultItem) -> None:
         parts = [part for block in item.content if (part := self._block(block)) is not None]
@@ -188,7 +188,7 @@ class MessagesFormat:
         if request.output is not None and self._info.native_output:
             output_config["format"] = {"type": "json_schema", "schema": request.output.json_schema}
         fields: dict[str, Any] = {"model": self._model, "max_tokens": max_tokens}
-        fields.update(sorted(settings.extra.items()))
+        fields.update(ordered_fields(settings.extra))
         fields.update(thinking)
         if output_config:
             fields["output_config"] = output_config
@@ -265,7 +265,7 @@ class MessagesFormat:
         settings = request.settings
         tools: list[dict[str, Any]] = [self._tool(declared) for declared in request.tools]
         tools += [
-            {"type": tool.name, "name": tool.name, **dict(sorted(tool.config.items()))} for tool in request.server_tools
+            {"type": tool.name, "name": tool.name, **ordered_fields(tool.config)} for tool in request.server_tools
         ]
         if request.output is not None and self._by_tool(request):
             schema = request.output.json_schema
@@ -338,11 +338,21 @@ class MessagesFormat:
 
 
 def begun_without_thought(items: list[HistoryItem], provider: str) -> bool:
-    """Whether the history ends in results of calls whose reply does not open with this provider's own thinking."""
+    """Whether the model's last message calls tools and does not open with this provider's own thinking."""
+    parts: list[tuple[AssistantPart, AssistantItem]] = []
     for item in reversed(items):
         if isinstance(item, AssistantItem):
-            first = item.content[0] if item.content else None
-            own = isinstance(first, Reasoning) and first.opaque is not None
-            mine = own and isinstance(first, Reasoning) and (first.provider or item.provider) == provider
-            return not mine and any(isinstance(part, CallPart) for part in item.content)
-    return False
+            parts[:0] = [(part, item) for part in item.content if is_sent(part, item, provider)]
+        elif parts:
+            break
+    thinks = bool(parts) and isinstance(parts[0][0], Reasoning)
+    return not thinks and any(isinstance(part, CallPart) for part, _ in parts)
+
+
+def is_sent(part: AssistantPart, item: AssistantItem, provider: str) -> bool:
+    """Whether a part has a place in this provider's messages."""
+    if isinstance(part, Reasoning):
+        return part.opaque is not None and (part.provider or item.provider) == provider
+    if isinstance(part, ServerTool):
+        return part.provider == provider
+    return bool(part.text.strip()) if isinstance(part, Text | Refusal) else True

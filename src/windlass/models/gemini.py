@@ -38,6 +38,7 @@ from .render import (
     inline_data,
     is_text_media,
     object_schema,
+    ordered_fields,
     text_parameters,
     wire_call_id,
     wire_tool_name,
@@ -114,7 +115,7 @@ class GeminiHistory(History):
         return {"inlineData": {"mimeType": media_type, "data": data}}
 
     def add_assistant(self, item: AssistantItem) -> None:
-        parts: list[dict[str, Any]] = []
+        parts: list[Any] = []
         calls = 0
         for part in item.content:
             if isinstance(part, CallPart):
@@ -123,7 +124,7 @@ class GeminiHistory(History):
             elif isinstance(part, Reasoning):
                 self._thought(part, item, parts)
             elif isinstance(part, ServerTool):
-                parts += [part.content] if part.provider == self._provider else []
+                parts += [canonical_value(part.content)] if part.provider == self._provider else []
             elif isinstance(part, ImagePart):
                 parts.append(self._made(part))
             elif part.text:
@@ -137,13 +138,13 @@ class GeminiHistory(History):
             return {"inlineData": {"mimeType": part.media_type, "data": part.data}}
         return {"text": part.note or "(a picture was made here)"}
 
-    def _thought(self, part: Reasoning, item: AssistantItem, parts: list[dict[str, Any]]) -> None:
+    def _thought(self, part: Reasoning, item: AssistantItem, parts: list[Any]) -> None:
         """A signature goes back with the part that it came with: a thought, or the text before it."""
         if part.opaque is None or (part.provider or item.provider) != self._provider:
             return
         if part.text:
             parts.append({"text": part.text, "thought": True, "thoughtSignature": part.opaque})
-        elif parts and "text" in parts[-1] and "thoughtSignature" not in parts[-1]:
+        elif parts and isinstance(parts[-1], dict) and set(parts[-1]) == {"text"}:
             parts[-1]["thoughtSignature"] = part.opaque
         else:
             parts.append({"text": "", "thoughtSignature": part.opaque})
@@ -229,12 +230,12 @@ class GeminiFormat:
             raise UsageError("extra setting 'generationConfig' must be an object")
         check_extra(extra, OWNED)
         check_extra(own, OWNED_CONFIG)
-        fields: dict[str, Any] = dict(sorted(extra.items()))
+        fields: dict[str, Any] = ordered_fields(extra)
         system = [{"text": text} for text in (request.instructions, *request.knowledge) if text]
         if system:
             fields["systemInstruction"] = {"parts": system}
         fields.update(self._tool_fields(request))
-        config = {**dict(sorted(own.items())), **self._config(request)}
+        config = {**ordered_fields(own), **self._config(request)}
         if config:
             fields["generationConfig"] = config
         opening = plain_json(fields)[:-1]

@@ -88,6 +88,7 @@ class Watch:
 
     def drain(self) -> None:
         """The answer is complete; only the end of the body is missing."""
+        self.waiting = True
         self._enter("idle", DRAIN_S)
 
     def stop(self) -> None:

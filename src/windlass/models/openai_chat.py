@@ -31,6 +31,7 @@ from .render import (
     inline_data,
     is_text_media,
     object_schema,
+    ordered_fields,
     system_text,
     text_parameters,
     wire_call_id,
@@ -151,18 +152,15 @@ class ChatHistory(History):
     def add_assistant(self, item: AssistantItem) -> None:
         texts: list[str] = []
         calls: list[dict[str, Any]] = []
-        refusals: list[str] = []
         for part in item.content:
-            if isinstance(part, Text) and part.text:
+            if isinstance(part, Text | Refusal) and part.text:
                 texts.append(part.text)
             elif isinstance(part, ImagePart):
                 texts.append(part.note or "(a picture was made here)")
-            elif isinstance(part, Refusal):
-                refusals.append(part.text)
             elif isinstance(part, CallPart):
                 calls.append(self._call(part))
         message: dict[str, Any] = {"role": "assistant"}
-        message["content"] = "\n\n".join(texts + refusals) or None
+        message["content"] = "\n\n".join(texts) or None
         message.update(self._reasoning(item, bool(calls)))
         if calls:
             message["tool_calls"] = calls
@@ -193,8 +191,8 @@ class ChatHistory(History):
             if isinstance(part, Reasoning) and (part.provider or item.provider) == self._endpoint.name
         ]
         if self._quirks.reasoning_back_field == "reasoning_details":
-            details = [msgspec.Raw(part.opaque.encode()) for part in mine if part.opaque]
-            return {"reasoning_details": details[0]} if details else {}
+            details = [entry for part in mine for entry in details_of(part.opaque)]
+            return {"reasoning_details": details} if details else {}
         text = "".join(part.text for part in mine)
         return {"reasoning_content": text} if text or (calling and when == "with_calls") else {}
 
@@ -241,8 +239,7 @@ class ChatFormat:
         check_names(request.tools)
         settings, quirks = request.settings, self._quirks
         check_extra(settings.extra, OWNED)
-        fields: dict[str, Any] = {"model": self._model, **dict(sorted(quirks.body.items()))}
-        fields.update(sorted(settings.extra.items()))
+        fields: dict[str, Any] = {"model": self._model, **ordered_fields({**quirks.body, **settings.extra})}
         fields.update(self._limits(request))
         fields.update(self._thinking(request))
         fields.update(self._tool_fields(request))
@@ -393,3 +390,11 @@ class ChatFormat:
 
     def failed(self, request: Request, failure: Failure) -> None:
         """Nothing to forget."""
+
+
+def details_of(opaque: str | None) -> list[msgspec.Raw]:
+    """The entries of reasoning that must go back as a list; what is no such list came from elsewhere."""
+    try:
+        return msgspec.json.decode(opaque or "[]", type=list[msgspec.Raw])
+    except msgspec.DecodeError:
+        return []

@@ -44,6 +44,7 @@ from .render import (
     OUTPUT_NOTE,
     as_text,
     canonical,
+    canonical_value,
     check_extra,
     check_names,
     decoded,
@@ -51,6 +52,7 @@ from .render import (
     inline_data,
     is_text_media,
     object_schema,
+    ordered_fields,
     system_text,
     text_parameters,
     wire_call_id,
@@ -152,7 +154,7 @@ class ResponsesHistory(History):
             named = {"id": part.reasoning_id} if part.reasoning_id else {}
             return {"type": "reasoning", **named, "summary": summary, "encrypted_content": part.opaque}
         if isinstance(part, ServerTool):
-            return part.content if part.provider == self._provider else None
+            return canonical_value(part.content) if part.provider == self._provider else None
         if isinstance(part, Refusal):
             return message("assistant", [{"type": "refusal", "refusal": part.text}]) if part.text else None
         text = (part.note or "(a picture was made here)") if isinstance(part, ImagePart) else part.text
@@ -220,8 +222,7 @@ class ResponsesFormat:
         check_names(request.tools)
         settings = request.settings
         check_extra(settings.extra, OWNED)
-        fields: dict[str, Any] = {"model": self._model, **dict(sorted(self._quirks.body.items()))}
-        fields.update(sorted(settings.extra.items()))
+        fields: dict[str, Any] = {"model": self._model, **ordered_fields({**self._quirks.body, **settings.extra})}
         if settings.max_output_tokens is not None:
             fields["max_output_tokens"] = settings.max_output_tokens
         if not matches(self._model, self._quirks.no_sampling_models):

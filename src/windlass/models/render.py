@@ -86,6 +86,11 @@ def check_extra(extra: dict[str, Any], owned: frozenset[str]) -> None:
         raise UsageError(f"extra settings {taken!r} are set by windlass itself: use the named settings instead")
 
 
+def ordered_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields from outside, in an order of their own: how a caller wrote them must not show in the bytes."""
+    return {name: canonical_value(value) for name, value in sorted(fields.items())}
+
+
 def text_parameters(tool: ToolSchema) -> dict[str, object]:
     """The parameters of a tool that takes text, for formats that only know objects."""
     note = "The input of the tool, as plain text."
