@@ -463,11 +463,17 @@ async def test_what_is_said_wrong(name: str, format: Format, stream: bool):
         assert EXPECTED[name](found), found
 
 
-async def test_cumulative_usage_is_in_every_frame():
-    async with ModelServer(script=[TEXT]) as server:
-        server.inject("usage_cumulative")
-        frames = frames_of((await exchange(server, "openai", True)).body)
-        assert all(frame["usage"]["total_tokens"] > 0 for frame in frames)
+async def test_cumulative_usage_grows_in_every_frame():
+    async with ModelServer(script=[TEXT, TEXT]) as server:
+        server.inject("usage_cumulative", times=2)
+        chat = frames_of((await exchange(server, "openai", True)).body)
+        gemini = frames_of((await exchange(server, "gemini", True)).body)
+        for counts in (
+            [frame["usage"]["completion_tokens"] for frame in chat],
+            [frame["usageMetadata"]["candidatesTokenCount"] for frame in gemini],
+        ):
+            assert counts == sorted(counts)
+            assert len(set(counts)) > 3
 
 
 # ---- bodies

@@ -16,6 +16,7 @@ Public names:
 - Faults: `fault(name, **changes)`, `FAULTS` (all by name), `Fault`, `FaultPlan(seed=…)`; `closed_port()` for a refused
   connection.
 - `PROFILES`: endpoints that demand more than their format, selected by `url(format, profile=…)` or the constructor.
+- `why_refused(format, body)`: the vendor's reason for refusing a body, or None; no server needed.
 - `seal(text, kind)`: the signature that the server puts on reasoning and expects back.
 - Headers a client may send: `x-windlass-script` names a queue of answers, `x-windlass-lane` a stream of requests.
 
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 from .answers import Answer, Call, Decline, Part, Picture, Say, ServerCall, Think, Tokens, Turn, call, calls, say, seal
 from .faults import FAULTS, Fault, FaultPlan, fault
+from .judging import why_refused
 from .parsed import (
     FORMATS,
     LANE_HEADER,
@@ -81,4 +83,5 @@ __all__ = [
     "prefix_violations",
     "say",
     "seal",
+    "why_refused",
 ]

@@ -22,6 +22,49 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+KINDS: dict[str, tuple[type, ...]] = {
+    "text": (str,),
+    "flag": (bool,),
+    "whole": (int,),
+    "number": (int, float),
+    "list": (list,),
+    "object": (dict,),
+    "text|list": (str, list),
+    "text|object": (str, dict),
+    "any": (object,),
+}
+"""What a table of fields may say about a value."""
+
+
+def fields(**kinds: str) -> dict[str, str]:
+    """A table from fields to their kinds, written the other way round: `text="model user"`."""
+    table: dict[str, str] = {}
+    for kind, names in kinds.items():
+        table.update(dict.fromkeys(names.split(), kind.replace("_or_", "|")))
+    return table
+
+
+def typed(value: JsonObject, table: dict[str, str], where: str, unknown: str, wrong: str) -> None:
+    """Refuses fields that a table does not know and values of another kind than it says; null stands for absent.
+    `unknown` and `wrong` are the vendor's sentences, with the field and its kind."""
+    for name, given in value.items():
+        kind = table.get(name)
+        if kind is None:
+            raise WireRefused(unknown.format(f"{where}{name}"), code="unknown_parameter", param=f"{where}{name}")
+        fine = given is None or isinstance(given, KINDS[kind])
+        if isinstance(given, bool) and kind in ("whole", "number"):
+            fine = False
+        if not fine:
+            raise WireRefused(wrong.format(f"{where}{name}", kind), code="invalid_type", param=f"{where}{name}")
+
+
+def is_schema(schema: Any) -> bool:
+    """Whether this is a JSON Schema at all."""
+    import jsonschema_rs
+
+    return isinstance(schema, dict) and jsonschema_rs.meta.is_valid(schema)
+
+
 def need(condition: object, message: str, *, code: str | None = None, param: str | None = None) -> None:
     """Refuses unless the condition holds."""
     if not condition:

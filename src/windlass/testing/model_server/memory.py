@@ -20,6 +20,8 @@ class Memory:
     def __init__(self) -> None:
         self.signed: dict[str, str] = {}
         self.stored: dict[str, list[JsonObject]] = {}
+        self.items: dict[str, bool] = {}
+        """Ids of the items of stored responses."""
         self.unthinking: dict[str, bool] = {}
         """Calls that this server made without any thinking before them, so that none can be asked back."""
         self.preceded: dict[str, str] = {}
@@ -32,7 +34,7 @@ class Memory:
         previous = body.get("previous_response_id")
         if previous is None:
             return now if isinstance(now, list) else []
-        if previous not in self.stored:
+        if not isinstance(previous, str) or previous not in self.stored:
             raise WireRefused(
                 f"Previous response with id '{previous}' not found.",
                 code="previous_response_not_found",
@@ -55,7 +57,7 @@ class Memory:
                     self.unthinking[part.call_id] = True
         if made.request.format == "responses":
             self._remember_response(made)
-        for table in (self.signed, self.stored, self.unthinking, self.preceded):
+        for table in (self.signed, self.stored, self.items, self.unthinking, self.preceded):
             while len(table) > REMEMBERED:
                 table.pop(next(iter(table)))
 
@@ -70,3 +72,4 @@ class Memory:
         if kept:
             history = objects(self.input_of(body))
             self.stored[made.name("resp_")] = [*history, *items]
+            self.items.update((item["id"], True) for item in items)

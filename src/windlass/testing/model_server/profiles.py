@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.events.blocks import JsonObject
+from windlass.events.errors import UsageError
 
 from .parsed import Format, ParsedRequest
 from .rendering import WireRefused, objects
@@ -299,3 +300,11 @@ def shaped(body: JsonObject, profile: Profile) -> JsonObject:
     if profile.errors == "flat":
         return {"object": "error", **error}
     return {"code": error.get("code") or "invalid-argument", "error": error.get("message")}
+
+
+def profile_named(name: str) -> Profile:
+    """The profile of that name, the vendor itself for none; raises UsageError with the known names."""
+    found = PROFILES.get(name) if name else OPEN
+    if found is None:
+        raise UsageError(f"no profile {name!r}: choose one of {', '.join(sorted(PROFILES))}")
+    return found

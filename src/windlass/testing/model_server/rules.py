@@ -28,6 +28,12 @@ def given_key(
     return headers.get("x-goog-api-key") or query.get("key")
 
 
+def check_method(purpose: str, method: str) -> None:
+    """Raises unless the method is the one that this path takes."""
+    if (method == "GET") != (purpose == "models"):
+        raise WireRefused(f"method {method} is not allowed here", status=405)
+
+
 def check_access(
     request_format: str, profile: Profile, key: str | None, headers: Mapping[str, str], query: Mapping[str, str]
 ) -> None:

@@ -15,16 +15,21 @@ from typing import Any
 from windlass.events.blocks import JsonObject
 
 from .answers import sealed
-from .checking import is_base64, known, need, words
+from .checking import fields, is_base64, is_schema, known, need, typed, words
 from .memory import Memory
 from .parsed import ParsedRequest
 from .profiles import Context
 from .rendering import WireRefused, objects
 
-FIELDS = words(
-    "model messages max_tokens system stream tools tool_choice temperature top_p top_k stop_sequences metadata thinking"
-    " output_config service_tier container mcp_servers context_management cache_control inference_geo speed"
-    " diagnostics"
+FIELDS = fields(
+    text="model service_tier inference_geo speed",
+    flag="stream",
+    whole="max_tokens top_k",
+    number="temperature top_p",
+    list="messages tools stop_sequences mcp_servers",
+    object="tool_choice metadata thinking output_config context_management cache_control diagnostics",
+    text_or_list="system",
+    text_or_object="container",
 )
 TOOL_FIELDS = words(
     "name description input_schema cache_control type strict defer_loading allowed_callers eager_input_streaming"
@@ -39,13 +44,15 @@ CALL_ID = re.compile(r"^[a-zA-Z0-9_-]+$")
 MARKERS_MAX = 4
 BUDGET_MIN = 1_024
 EXTRA = "{}: Extra inputs are not permitted"
+WRONG = "{}: Input should be a valid {}"
+THINKING = ("enabled", "disabled", "adaptive", "between_tools")
 
 
 def check(request: ParsedRequest, context: Context, memory: Memory) -> None:
     """Raises WireRefused when the vendor would refuse this request."""
     body = request.body
     need("anthropic-version" in context.headers, "anthropic-version: header is required")
-    known(body, FIELDS, "", EXTRA)
+    typed(body, FIELDS, "", EXTRA, WRONG)
     need(isinstance(body.get("model"), str) and body["model"], "model: Field required")
     check_settings(body)
     check_system(body.get("system"))
@@ -74,7 +81,6 @@ def bad_message() -> list[JsonObject]:
 def check_settings(body: JsonObject) -> None:
     limit = body.get("max_tokens")
     need(limit is not None, "max_tokens: Field required")
-    need(isinstance(limit, int) and not isinstance(limit, bool), "max_tokens: Input should be a valid integer")
     need(limit >= 1, "max_tokens: Input should be greater than or equal to 1")  # type: ignore[operator]
     temperature = body.get("temperature")
     need(temperature is None or 0 <= temperature <= 1, "temperature: range: 0..1")
@@ -110,6 +116,11 @@ def check_tools(body: JsonObject) -> list[str]:
             schema = tool.get("input_schema")
             need(isinstance(schema, dict), f"tools.{at}.custom.input_schema: Field required")
             need(schema.get("type") == "object", f"tools.{at}.custom.input_schema.type: Input should be 'object'")
+            need(is_schema(schema), f"tools.{at}.custom.input_schema: JSON schema is invalid")
+            described = tool.get("description")
+            need(
+                described is None or isinstance(described, str), f"tools.{at}.custom.description: Input should be text"
+            )
     need(len(set(names)) == len(names), "tools: Tool names must be unique.")
     return names
 
@@ -263,7 +274,8 @@ def check_result(block: JsonObject, where: str) -> None:
         kind = part.get("type") if isinstance(part, dict) else None
         need(kind in RESULT_BLOCKS, f"{where}.content.{at}.type: Input tag {kind!r} is not expected")
         if kind == "text":
-            need(part.get("text"), "messages: text content blocks must be non-empty")
+            need(isinstance(part.get("text"), str), f"{where}.content.{at}.text: Input should be a valid string")
+            need(part["text"], "messages: text content blocks must be non-empty")
         if kind in ("image", "document"):
             check_source(part, f"{where}.content.{at}", kind)
         failed = block.get("is_error") is True
@@ -287,7 +299,10 @@ def check_seal(block: JsonObject, where: str, memory: Memory) -> None:
 def check_thinking(body: JsonObject, memory: Memory) -> None:
     """The budget, and the block that must open the turn which is still calling tools."""
     thinking = body.get("thinking")
-    if not isinstance(thinking, dict) or thinking.get("type") != "enabled":
+    if thinking is None:
+        return
+    need(thinking.get("type") in THINKING, f"thinking: Input tag does not match any of {THINKING}")
+    if thinking["type"] != "enabled":
         return
     budget = thinking.get("budget_tokens")
     need(isinstance(budget, int), "thinking.enabled.budget_tokens: Field required")

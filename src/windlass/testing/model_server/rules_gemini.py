@@ -14,14 +14,32 @@ from typing import Any
 from windlass.events.blocks import JsonObject
 
 from .answers import sealed
-from .checking import inner_schemas, is_base64, need, words
+from .checking import fields, inner_schemas, is_base64, need, typed, words
 from .memory import Memory
 from .parsed import ParsedRequest
 from .rendering import WireRefused, objects
 
-FIELDS = words(
-    "contents systemInstruction tools toolConfig generationConfig safetySettings cachedContent model store serviceTier"
+FIELDS = fields(
+    text="cachedContent model serviceTier",
+    flag="store",
+    list="contents tools safetySettings",
+    object="systemInstruction toolConfig generationConfig",
 )
+GENERATION_FIELDS = fields(
+    text="responseMimeType mediaResolution",
+    flag="responseLogprobs enableEnhancedCivicAnswers",
+    whole="candidateCount maxOutputTokens seed logprobs",
+    number="temperature topP topK presencePenalty frequencyPenalty",
+    list="stopSequences responseModalities",
+    object="responseSchema thinkingConfig speechConfig imageConfig responseFormat",
+    any="responseJsonSchema",
+)
+TOOL_FIELDS = words(
+    "functionDeclarations googleSearch googleSearchRetrieval codeExecution urlContext computerUse fileSearch googleMaps"
+    " mcpServers"
+)
+UNKNOWN = 'Invalid JSON payload received. Unknown name "{}": Cannot find field.'
+WRONG = "Invalid value at '{}': expected {}"
 PART_DATA = (
     "text",
     "inlineData",
@@ -51,8 +69,7 @@ SKIP_SIGNATURE = frozenset({"skip_thought_signature_validator", "context_enginee
 def check(request: ParsedRequest, memory: Memory) -> None:
     """Raises WireRefused when the vendor would refuse this request."""
     body = request.body
-    for name in body:
-        need(name in FIELDS, f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.')
+    typed(body, FIELDS, "", UNKNOWN, WRONG)
     check_system(body.get("systemInstruction"))
     names = check_tools(body)
     check_tool_config(body, names)
@@ -86,9 +103,16 @@ def check_tools(body: JsonObject) -> list[str]:
     names: list[str] = []
     for at, tool in enumerate(body.get("tools") or []):
         need(isinstance(tool, dict), f"tools[{at}]: expected an object")
-        for index, declared in enumerate(objects(tool.get("functionDeclarations"))):
+        for name in tool:
+            need(name in TOOL_FIELDS, UNKNOWN.format(f"tools[{at}].{name}"))
+        declarations = tool.get("functionDeclarations") or []
+        need(isinstance(declarations, list), WRONG.format(f"tools[{at}].function_declarations", "list"))
+        for index, declared in enumerate(declarations):
             where = f"GenerateContentRequest.tools[{at}].function_declarations[{index}]"
+            need(isinstance(declared, dict), WRONG.format(where, "object"))
             name = declared.get("name")
+            described = declared.get("description")
+            need(described is None or isinstance(described, str), WRONG.format(f"{where}.description", "text"))
             need(isinstance(name, str) and NAME.match(name), f"* {where}.name: Invalid function name.")
             assert isinstance(name, str)
             need(name not in names, f"Duplicate function declaration found: {name}")
@@ -111,6 +135,7 @@ def check_schema(schema: Any, where: str) -> None:
     kind = schema.get("type")
     need(kind is None or str(kind).upper() in SCHEMA_TYPES, f"* {where}.type: {kind!r} is not a type")
     if str(kind).upper() == "OBJECT" and "properties" in schema:
+        need(isinstance(schema["properties"], dict), WRONG.format(f"{where}.properties", "object"))
         need(schema["properties"], f"* {where}.properties: should be non-empty for OBJECT type")
     if str(kind).upper() == "ARRAY":
         need(isinstance(schema.get("items"), dict), f"* {where}.items: missing field.")
@@ -120,7 +145,7 @@ def check_schema(schema: Any, where: str) -> None:
 
 def check_tool_config(body: JsonObject, names: list[str]) -> None:
     config = body.get("toolConfig")
-    calling = config.get("functionCallingConfig") if isinstance(config, dict) else None
+    calling = config.get("functionCallingConfig") if config is not None else None
     if not isinstance(calling, dict):
         return
     mode = str(calling.get("mode", "AUTO")).upper()
@@ -134,8 +159,9 @@ def check_tool_config(body: JsonObject, names: list[str]) -> None:
 
 
 def check_generation(config: Any) -> None:
-    if not isinstance(config, dict):
+    if config is None:
         return
+    typed(config, GENERATION_FIELDS, "generation_config.", UNKNOWN, WRONG)
     schema = config.get("responseSchema") or config.get("responseJsonSchema")
     if schema is not None:
         media = config.get("responseMimeType")
@@ -198,7 +224,8 @@ def check_blob(blob: Any, where: str) -> None:
     need(isinstance(media, str), f"* GenerateContentRequest.{where}.inline_data.mime_type: must be set.")
     assert isinstance(media, str)
     need(media in IMAGE_TYPES or OTHER_TYPES.match(media), f"Unsupported MIME type: {media}")
-    data = str(blob.get("data", "")).replace("-", "+").replace("_", "/")
+    need(isinstance(blob.get("data"), str), WRONG.format(f"{where}.inline_data.data", "text"))
+    data = blob["data"].replace("-", "+").replace("_", "/")
     need(
         is_base64(data + "=" * (-len(data) % 4)), f"Invalid value at '{where}.inline_data.data': Base64 decoding failed"
     )

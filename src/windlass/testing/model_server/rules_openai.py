@@ -13,16 +13,20 @@ from typing import Any
 
 from windlass.events.blocks import JsonObject
 
-from .checking import DATA_URL, is_base64, known, need, object_text, strict_schema, words
+from .checking import DATA_URL, fields, is_base64, is_schema, known, need, object_text, strict_schema, typed
 from .parsed import ParsedRequest
 from .rendering import WireRefused, objects, text_of
 
-FIELDS = words(
-    "model messages stream stream_options tools tool_choice parallel_tool_calls temperature top_p n stop seed"
-    " max_tokens max_completion_tokens response_format reasoning_effort verbosity metadata store user service_tier"
-    " logprobs top_logprobs logit_bias presence_penalty frequency_penalty modalities audio prediction"
-    " web_search_options prompt_cache_key prompt_cache_retention prompt_cache_options safety_identifier"
-    " moderation functions function_call"
+FIELDS = fields(
+    text="model reasoning_effort verbosity user service_tier prompt_cache_key prompt_cache_retention safety_identifier",
+    flag="stream parallel_tool_calls store logprobs",
+    whole="n seed max_tokens max_completion_tokens top_logprobs",
+    number="temperature top_p presence_penalty frequency_penalty",
+    list="messages tools modalities functions",
+    object="stream_options response_format metadata logit_bias audio prediction web_search_options prompt_cache_options"
+    " moderation",
+    text_or_list="stop",
+    text_or_object="tool_choice function_call",
 )
 MESSAGE_FIELDS: dict[str, frozenset[str]] = {
     "developer": frozenset({"role", "content", "name"}),
@@ -54,7 +58,7 @@ def check(request: ParsedRequest, *, strict_fields: bool) -> None:
     body = request.body
     need(request.model, "you must provide a model parameter")
     if strict_fields:
-        known(body, FIELDS, "", "Unrecognized request argument supplied: {}")
+        typed(body, FIELDS, "", "Unrecognized request argument supplied: {}", "Invalid type for '{}': expected {}.")
         check_reasoning_model(body)
     check_settings(body)
     names = check_tools(body)
@@ -125,6 +129,11 @@ def check_parameters(spec: JsonObject, name: str) -> None:
     kind = schema.get("type") if isinstance(schema, dict) else None
     message = f"Invalid schema for function '{name}': schema must be a JSON Schema of 'type: \"object\"', got {kind!r}."
     need(kind == "object", message, code="invalid_function_parameters")
+    need(
+        is_schema(schema),
+        f"Invalid schema for function '{name}': it is no JSON Schema.",
+        code="invalid_function_parameters",
+    )
     wrong = strict_schema(schema) if spec.get("strict") is True else None
     need(not wrong, f"Invalid schema for function '{name}': {wrong}.", code="invalid_function_parameters")
 

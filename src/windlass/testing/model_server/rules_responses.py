@@ -14,17 +14,22 @@ from typing import Any
 from windlass.events.blocks import JsonObject
 
 from .answers import sealed
-from .checking import known, need, object_text, strict_schema, words
+from .checking import fields, is_schema, need, object_text, strict_schema, typed, words
 from .memory import Memory
 from .parsed import ParsedRequest
 from .rendering import WireRefused
 from .rules_openai import NAME, REASONING_MODEL, check_image
 
-FIELDS = words(
-    "model input instructions stream stream_options tools tool_choice parallel_tool_calls temperature top_p"
-    " max_output_tokens max_tool_calls text reasoning include metadata store previous_response_id conversation"
-    " truncation user service_tier background prompt prompt_cache_key prompt_cache_retention prompt_cache_options"
-    " safety_identifier top_logprobs context_management moderation image access_programs"
+FIELDS = fields(
+    text="model instructions previous_response_id truncation user service_tier prompt_cache_key prompt_cache_retention"
+    " safety_identifier",
+    flag="stream parallel_tool_calls store background",
+    whole="max_output_tokens max_tool_calls top_logprobs",
+    number="temperature top_p",
+    list="tools include context_management",
+    object="stream_options text reasoning metadata prompt prompt_cache_options moderation image access_programs",
+    text_or_list="input",
+    text_or_object="tool_choice conversation",
 )
 PARTS: dict[str, frozenset[str]] = {
     "user": frozenset({"input_text", "input_image", "input_file"}),
@@ -48,13 +53,17 @@ OUTPUT_TOKENS_MIN = 16
 def check(request: ParsedRequest, memory: Memory) -> None:
     """Raises WireRefused when the vendor would refuse this request."""
     body = request.body
-    known(body, FIELDS, "", "Unknown parameter: '{}'.")
+    typed(body, FIELDS, "", "Unknown parameter: '{}'.", "Invalid type for '{}': expected {}.")
     need(request.model, "Missing required parameter: 'model'.", code="missing_required_parameter", param="model")
     check_settings(body)
     check_tools(body)
+    need(
+        all(isinstance(each, str) for each in body.get("include") or []),
+        "Invalid value for 'include'.",
+        param="include",
+    )
     given = body.get("input")
     need(given is not None, "Missing required parameter: 'input'.", code="missing_required_parameter", param="input")
-    need(isinstance(given, str | list), "Invalid type for 'input': expected a string or an array.", param="input")
     need(given or body.get("previous_response_id"), "Invalid 'input': it is empty.", param="input")
     items = memory.input_of(body)
     for at, item in enumerate(items):
@@ -85,7 +94,8 @@ def check_tools(body: JsonObject) -> None:
     names: list[Any] = []
     for at, tool in enumerate(body.get("tools") or []):
         kind = tool.get("type") if isinstance(tool, dict) else None
-        need(kind, f"Missing required parameter: 'tools[{at}].type'.", code="missing_required_parameter")
+        named = isinstance(kind, str) and kind
+        need(named, f"Missing required parameter: 'tools[{at}].type'.", code="missing_required_parameter")
         if kind not in ("function", "custom"):
             continue
         name = tool.get("name")
@@ -94,7 +104,8 @@ def check_tools(body: JsonObject) -> None:
         need(good, f"Invalid 'tools[{at}].name': string does not match pattern '{NAME.pattern}'.", code="invalid_value")
         names.append(name)
         schema = tool.get("parameters")
-        if kind == "function" and isinstance(schema, dict):
+        if kind == "function" and schema is not None:
+            need(is_schema(schema), f"Invalid schema for function '{name}'.", code="invalid_function_parameters")
             bad = f"Invalid schema for function '{name}': schema must be a JSON Schema of 'type: \"object\"'."
             need(schema.get("type") == "object", bad, code="invalid_function_parameters")
             wrong = strict_schema(schema) if tool.get("strict") is True else None
@@ -123,8 +134,7 @@ def check_item(item: Any, at: int, body: JsonObject, memory: Memory) -> None:
         case "reasoning":
             check_reasoning_item(item, where, memory)
         case "item_reference":
-            found = any(each.get("id") == ident for stored in memory.stored.values() for each in stored)
-            need(found, f"Item with id '{ident}' not found.", param="input")
+            need(ident in memory.items, f"Item with id '{ident}' not found.", param="input")
         case _:
             need(kind in OTHER_ITEMS, f"Invalid value: {kind!r}.", code="invalid_value", param=f"{where}.type")
 
@@ -181,14 +191,16 @@ def check_reasoning_item(item: JsonObject, where: str, memory: Memory) -> None:
     """Reasoning comes back whole: by the server's own memory of it, or by its encrypted content, unchanged."""
     ident = item.get("id")
     need(isinstance(item.get("summary"), list), f"Missing required parameter: '{where}.summary'.", param=where)
+    for part in item["summary"]:
+        fine = isinstance(part, dict) and part.get("type") == "summary_text" and isinstance(part.get("text"), str)
+        need(fine, f"Invalid value in '{where}.summary'.", code="invalid_value", param=where)
     opaque = item.get("encrypted_content")
     if opaque is not None:
         fine = opaque in memory.signed or sealed(opaque, "reasoning") is not None
         need(fine, f"The encrypted content for item {ident} could not be verified.", code="invalid_encrypted_content")
         return
-    stored = any(each.get("id") == ident for items in memory.stored.values() for each in items)
     need(
-        stored,
+        ident in memory.items,
         f"Item with id '{ident}' not found. Items are not persisted when `store` is set to false. "
         "Try again with `store` set to true, or remove this item from your input.",
         param="input",

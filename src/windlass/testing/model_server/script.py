@@ -18,6 +18,9 @@ Source = Sequence[Turn | Fault] | Choose | None
 SCRIPT_USED_UP = "script_used_up"
 """The error code of a request that comes after the last answer of a list."""
 
+SCRIPT_RAISED = "script_raised"
+"""The error code of a request for which the script's function raised."""
+
 PLACEHOLDER = "an answer that is only there to be disturbed"
 
 
@@ -46,7 +49,10 @@ class Script:
         """The answer for this request and the fault it meets. Raises WireRefused when the list is used up."""
         if self._entries is not None:
             return self._listed(self._entries, injected)
-        chosen = self._choose(request)
+        try:
+            chosen = self._choose(request)
+        except Exception as error:  # The script is the test's own code: its failure must be seen, and not retried.
+            raise WireRefused(f"the script raised {error!r}", code=SCRIPT_RAISED) from error
         if isinstance(chosen, Fault):
             return say(PLACEHOLDER), injected or chosen
         return answer_of(chosen), injected

@@ -11,27 +11,22 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from windlass.events.errors import UsageError
-
 from .answers import Answer, Turn, say
 from .delivery import Delivery, Stopped, Stopping
 from .disturb import FLOOD_MARK
 from .faults import Fault, FaultPlan, fault
+from .judging import WIRES, body_of, judge, understood
 from .memory import Memory
 from .mutations import mutate
 from .parsed import QUEUE_HEADER, Format, ParsedRequest, Recorded
 from .playing import REQUEST_ID_HEADERS, play, request_id, send
 from .ports import LOOPBACK, Elsewhere, app_of, listening
-from .profiles import CALL_IDS, OPEN, PROFILES, Context, Profile, shaped
+from .profiles import CALL_IDS, PROFILES, Context, Profile, profile_named, shaped
 from .recording import PrefixViolation, prefix_violations
-from .rendering import Made, Wire, WireRefused, make
+from .rendering import Made, WireRefused, make
 from .routing import ROOTS, Route, route_of
-from .rules import check_access, check_request, check_window, no_model, refusal_of
+from .rules import check_access, check_method, check_window, no_model, refusal_of
 from .script import Script, Source
-from .wire_anthropic import AnthropicWire
-from .wire_gemini import GeminiWire
-from .wire_openai import OpenAIWire
-from .wire_responses import ResponsesWire
 
 BODY_LIMIT = 64 * 1024 * 1024
 """The largest request body that is read."""
@@ -41,14 +36,6 @@ REQUESTS_KEPT = 10_000
 
 SHUTDOWN_S = 1.0
 """How long replies under way may take to end when the server stops."""
-
-
-WIRES: dict[Format, Wire] = {
-    "anthropic": AnthropicWire(),
-    "openai": OpenAIWire(),
-    "responses": ResponsesWire(),
-    "gemini": GeminiWire(),
-}
 
 
 class ModelServer:
@@ -236,10 +223,11 @@ class ModelServer:
         wire = WIRES[route.format]
         headers = {REQUEST_ID_HEADERS[route.format]: f"req_{recorded.number:08d}"}
         try:
+            check_method(route.purpose, recorded.method)
             check_access(route.format, profile, self.key, recorded.headers, recorded.query)
             if route.purpose == "models":
                 return await delivery.json(200, self._model_list(route, recorded), headers)
-            parsed = self._parse(recorded, route, wire, profile)
+            parsed = self._parse(recorded, route, profile)
             if route.purpose == "count":
                 return await delivery.json(200, counted(parsed), headers)
             made, met = self._choose(parsed, recorded, profile)
@@ -257,23 +245,25 @@ class ModelServer:
             return await delivery.json(met.status, body, {**headers, **met.headers})
         return await play(delivery, wire, made, met, headers, self.elsewhere.root)
 
-    def _parse(self, recorded: Recorded, route: Route, wire: Wire, profile: Profile) -> ParsedRequest:
-        try:
-            body = msgspec.json.decode(recorded.raw)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise WireRefused(f"could not parse the JSON body of the request: {error}") from None
-        if not isinstance(body, dict):
-            raise WireRefused("the body of the request must be a JSON object")
+    def _parse(self, recorded: Recorded, route: Route, profile: Profile) -> ParsedRequest:
+        body = body_of(recorded.raw)
         model = route.model or body.get("model")
-        stream = route.stream if route.stream is not None else bool(body.get("stream"))
-        whole = {**body, "input": self.memory.input_of(body)} if route.format == "responses" else body
-        parsed = wire.parse(whole, model=model if isinstance(model, str) else "", stream=stream)
-        parsed.body = body if route.format == "responses" else parsed.body
+        parsed = understood(
+            body,
+            route.format,
+            model=model if isinstance(model, str) else "",
+            stream=route.stream if route.stream is not None else bool(body.get("stream")),
+            memory=self.memory,
+        )
         parsed.raw, parsed.headers = recorded.raw, recorded.headers
         parsed.path, parsed.number = recorded.path, recorded.number
-        if self.validate:
-            context = Context(path=recorded.path, query=recorded.query, headers=recorded.headers)
-            check_request(parsed, context, profile, self.memory)
+        if self.validate and route.purpose == "generate":
+            judge(
+                parsed,
+                Context(path=recorded.path, query=recorded.query, headers=recorded.headers),
+                profile,
+                self.memory,
+            )
         if self.known_models is not None and parsed.model not in self.known_models:
             raise no_model(parsed)
         check_window(parsed, self.window_tokens)
@@ -310,13 +300,6 @@ class ModelServer:
         if route.format == "gemini":
             return {"models": [{"name": f"models/{name}", "displayName": name} for name in names]}
         return {"object": "list", "data": [{"id": name, "object": "model", "type": "model"} for name in names]}
-
-
-def profile_named(name: str) -> Profile:
-    found = PROFILES.get(name) if name else OPEN
-    if found is None:
-        raise UsageError(f"no profile {name!r}: choose one of {', '.join(sorted(PROFILES))}")
-    return found
 
 
 def counted(parsed: ParsedRequest) -> dict[str, int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from windlass.events.blocks import JsonObject
 
 from .answers import AnyPart, Call, Decline, Picture, Say, ServerCall, Think, pieces, seal
@@ -89,14 +91,15 @@ class GeminiWire:
 
     def frames(self, made: Made) -> Iterator[Frame]:
         every = made.answer.usage == "every_frame"
-        signed = False
+        signed, sent = False, 0
         for part in made.parts:
             for value in parts_of(part, made):
                 kind = "call" if "functionCall" in value else "reasoning" if value.get("thought") else "text"
                 if kind == "call" and not signed:
                     value, signed = sign_first([value], made)[0], True
                 for piece in split(value, made.answer.chunk_chars):
-                    yield Frame(kind, sse(chunk(made, [piece], None, usage=every)))
+                    sent += 1
+                    yield Frame(kind, sse(chunk(made, [piece], None, usage=every, so_far=sent)))
         last = [{"text": ""}] if made.parts else []
         yield Frame("end", sse(chunk(made, last, finish_of(made), usage=made.answer.usage != "never")))
 
@@ -124,7 +127,9 @@ def camel(value: Any, key: str = "") -> Any:
     return [camel(each) for each in value] if isinstance(value, list) else value
 
 
-def chunk(made: Made, parts: list[JsonObject], finish: str | None, *, usage: bool) -> JsonObject:
+def chunk(
+    made: Made, parts: list[JsonObject], finish: str | None, *, usage: bool, so_far: int | None = None
+) -> JsonObject:
     candidate: JsonObject = {"content": {"parts": parts, "role": "model"}, "index": 0}
     if not parts:
         candidate["content"] = {"role": "model"}
@@ -135,13 +140,13 @@ def chunk(made: Made, parts: list[JsonObject], finish: str | None, *, usage: boo
         candidate["groundingMetadata"] = {"webSearchQueries": [part.query for part in searched]}
     body: JsonObject = {"candidates": [candidate]}
     if usage:
-        body["usageMetadata"] = usage_of(made)
+        body["usageMetadata"] = usage_of(made, so_far)
     return {**body, "modelVersion": made.model, "responseId": made.name("gem")}
 
 
-def usage_of(made: Made) -> JsonObject:
-    """Here the candidates' count leaves out the thoughts."""
-    counts = made.counts
+def usage_of(made: Made, so_far: int | None = None) -> JsonObject:
+    """Here the candidates' count leaves out the thoughts. `so_far`: when only so many tokens had been written."""
+    counts = made.counts if so_far is None else msgspec.structs.replace(made.counts, output=so_far, reasoning=0)
     usage: JsonObject = {
         "promptTokenCount": counts.input,
         "candidatesTokenCount": counts.output - counts.reasoning,

@@ -68,13 +68,15 @@ class OpenAIWire:
         return body
 
     def frames(self, made: Made) -> Iterator[Frame]:
-        yield self.chunk(made, "start", {"role": "assistant", "content": "", "refusal": None})
-        ordinal = 0
+        yield self.chunk(made, "start", {"role": "assistant", "content": "", "refusal": None}, so_far=0)
+        ordinal = sent = 0
         for part in made.parts:
             for kind, delta in deltas_of(part, ordinal, made):
-                yield self.chunk(made, kind, delta)
+                sent += 1
+                yield self.chunk(made, kind, delta, so_far=sent)
             ordinal += isinstance(part, Call)
-        yield self.chunk(made, "stop", {}, FINISH_REASONS.get(made.answer.reason, "stop"))
+        finish = FINISH_REASONS.get(made.answer.reason, "stop")
+        yield self.chunk(made, "stop", {}, finish, so_far=made.counts.output)
         options = made.request.body.get("stream_options")
         asked = isinstance(options, dict) and options.get("include_usage")
         if asked and made.answer.usage != "never":
@@ -82,11 +84,11 @@ class OpenAIWire:
             yield Frame("stop", sse({**last, "choices": [], "usage": usage_of(made)}))
         yield Frame("end", b"data: [DONE]\n\n")
 
-    def chunk(self, made: Made, kind: str, delta: JsonObject, finish: str | None = None) -> Frame:
+    def chunk(self, made: Made, kind: str, delta: JsonObject, finish: str | None = None, *, so_far: int) -> Frame:
         body = envelope(made, "chat.completion.chunk")
         body["choices"] = [choice("delta", delta, finish)]
         if made.answer.usage == "every_frame":
-            body["usage"] = usage_of(made)
+            body["usage"] = usage_of(made, so_far)
         return Frame(kind, sse(body))
 
     def error(self, refused: WireRefused, request_id: str) -> JsonObject:
@@ -116,8 +118,9 @@ def choice(field: str, value: JsonObject, finish: str | None) -> JsonObject:
     return {"index": 0, field: value, "logprobs": None, "finish_reason": finish}
 
 
-def usage_of(made: Made) -> JsonObject:
-    counts = made.counts
+def usage_of(made: Made, so_far: int | None = None) -> JsonObject:
+    """The usage, or what it was when `so_far` tokens had been written."""
+    counts = made.counts if so_far is None else msgspec.structs.replace(made.counts, output=so_far)
     return {
         "prompt_tokens": counts.input,
         "completion_tokens": counts.output,
