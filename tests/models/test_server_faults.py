@@ -266,6 +266,12 @@ async def test_retry_after_as_a_date_lies_ahead():
         assert 0 < ahead <= 3
 
 
+async def test_gemini_says_in_the_body_how_long_to_wait():
+    async with ModelServer(script=[fault("429_in_body")]) as server:
+        details = (await exchange(server, "gemini", False)).json["error"]["details"]
+        assert [each["retryDelay"] for each in details] == ["2s"]
+
+
 @EACH_FORMAT
 async def test_context_and_quota_have_the_vendors_own_marks(format: Format):
     async with ModelServer(script=[fault("400_context"), fault("404"), fault("429_quota")]) as server:

@@ -42,7 +42,8 @@ INTACT = frozenset({"drip", "content_type", "usage_missing", "usage_wrong", "usa
 class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One fault. Which fields matter depends on `how`:
 
-    - status, html, redirect: `status`, `headers`, `code`, `message`
+    - status, html, redirect: `status`, `headers`, `code`, `message`; `retry_delay_s` goes into the body where the
+      vendor puts it there (Gemini's RetryInfo)
     - headers_late, first_late, stall: `delay_ms`; None holds until the client leaves or the server stops
     - stall, cut, error_event: `after` content frames were sent
     - cut: `at` says where (between frames, inside a character, inside JSON, at byte `at_byte`), `end` how the
@@ -59,6 +60,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str | None = None
     error_type: str = ""
     message: str = ""
+    retry_delay_s: float | None = None
     delay_ms: int | None = None
     after: int = 2
     at: Literal["frame", "utf8", "json", "byte"] = "frame"
@@ -98,6 +100,7 @@ STATUS_FAULTS = (
     limited("429_day", retry_after=str(DAY_S)),
     limited("429_negative", retry_after="-5"),
     limited("429_garbage", retry_after="soon"),
+    refused("429_in_body", 429, "rate limit reached: try again later", retry_delay_s=2.0),
     refused("429_quota", 429, "you exceeded your current quota", code="insufficient_quota"),
     refused("500", 500, "the server had an error"),
     refused("502", 502, "bad gateway"),

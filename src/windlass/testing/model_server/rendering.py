@@ -18,10 +18,17 @@ from .parsed import Format, ParsedRequest
 
 class WireRefused(Exception):
     """A request that the vendor would refuse. `kind` is the vendor's error type, empty for the usual one of the
-    status; `rule` names the rule of ours that caught it."""
+    status; `retry_delay_s` is told in the body by the vendors that do so."""
 
     def __init__(
-        self, message: str, *, status: int = 400, kind: str = "", code: str | None = None, param: str | None = None
+        self,
+        message: str,
+        *,
+        status: int = 400,
+        kind: str = "",
+        code: str | None = None,
+        param: str | None = None,
+        retry_delay_s: float | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -29,6 +36,7 @@ class WireRefused(Exception):
         self.kind = kind
         self.code = code
         self.param = param
+        self.retry_delay_s = retry_delay_s
 
 
 class Frame(msgspec.Struct, frozen=True):

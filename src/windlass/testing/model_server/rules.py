@@ -99,7 +99,9 @@ def refusal_of(met: Fault, parsed: ParsedRequest, window: int | None) -> WireRef
         return context_exceeded(parsed.format, parsed.input_chars // 4 + 1, window or 1)
     if met.message == "@model":
         return no_model(parsed)
-    return WireRefused(met.message, status=met.status, kind=met.error_type, code=met.code)
+    return WireRefused(
+        met.message, status=met.status, kind=met.error_type, code=met.code, retry_delay_s=met.retry_delay_s
+    )
 
 
 def no_model(parsed: ParsedRequest) -> WireRefused:

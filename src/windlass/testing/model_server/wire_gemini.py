@@ -106,10 +106,14 @@ class GeminiWire:
     def error(self, refused: WireRefused, request_id: str) -> JsonObject:
         status = refused.kind or STATUSES.get(refused.status, "UNKNOWN")
         body: JsonObject = {"code": refused.status, "message": refused.message, "status": status}
+        details: list[JsonObject] = []
         if refused.code:
             info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": refused.code}
-            body["details"] = [{**info, "domain": "googleapis.com"}]
-        return {"error": body}
+            details.append({**info, "domain": "googleapis.com"})
+        if refused.retry_delay_s is not None:
+            kind = "type.googleapis.com/google.rpc.RetryInfo"
+            details.append({"@type": kind, "retryDelay": f"{refused.retry_delay_s:g}s"})
+        return {"error": {**body, "details": details} if details else body}
 
     def error_frame(self, refused: WireRefused) -> Frame:
         return Frame("error", sse(self.error(refused, "")))
