@@ -26,10 +26,10 @@ from .wire_support import PDF, PNG
 PROVIDERS = ("anthropic", "openai", "openai-responses", "gemini", "elsewhere")
 SEALS: dict[str, Any] = {"anthropic": "thinking", "openai-responses": "reasoning", "gemini": "thought"}
 
-texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
+texts = st.text(st.characters(codec="utf-8"), max_size=40)
 names = st.one_of(
     st.sampled_from(("add", "read_file", "x" * 64)),
-    st.text(st.characters(exclude_categories=("Cs",)), max_size=80),
+    st.text(st.characters(codec="utf-8"), max_size=80),
 )
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-(2**53), 2**53), texts)
 values = st.recursive(

@@ -262,11 +262,12 @@ async def test_the_last_model_to_close_closes_the_shared_session() -> None:
         session = shared.session()
         await first.close()
         await first.close()
-        assert not session.closed
+        closed = [session.closed]
         await asked(first, ASK)
         await first.close()
         await second.close()
-        assert session.closed
+        closed.append(session.closed)
+        assert closed == [False, True]
         _, end = await asked(second, ASK)
         assert isinstance(end, Reply)
 

@@ -230,7 +230,7 @@ def test_a_history_that_no_provider_would_take_is_refused(messages: Any, why: st
 
 def test_calls_with_the_same_id_get_their_own() -> None:
     call = {"id": "run:0", "type": "function", "function": {"name": "run", "arguments": "{}"}}
-    turn = [
+    turn: list[dict[str, Any]] = [
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "run:0", "content": "x"},
     ]
@@ -241,7 +241,7 @@ def test_calls_with_the_same_id_get_their_own() -> None:
 
 def test_arguments_that_do_not_parse_are_kept_and_marked() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "run", "arguments": '{"a": '}}
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "bad"},
     ]
@@ -249,7 +249,7 @@ def test_arguments_that_do_not_parse_are_kept_and_marked() -> None:
     assert (part.args, part.malformed) == ({}, '{"a": ')
 
 
-words = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20).filter(str.strip)
+words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(str.strip)
 arguments = st.dictionaries(words, st.one_of(words, st.integers(-9, 9), st.booleans()), max_size=2)
 
 

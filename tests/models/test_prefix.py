@@ -110,8 +110,11 @@ def test_an_item_is_encoded_once(form: Format, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_changed_history_is_encoded_afresh(form: Format) -> None:
     model = offline_model(ENDPOINTS[ENDPOINT_OF[form]])
-    first = [UserItem(key="1", content=(Text(text="old"),)), UserItem(key="2", content=(Text(text="same"),))]
-    other = [UserItem(key="1", content=(Text(text="new"),)), first[1]]
+    first: list[HistoryItem] = [
+        UserItem(key="1", content=(Text(text="old"),)),
+        UserItem(key="2", content=(Text(text="same"),)),
+    ]
+    other: list[HistoryItem] = [UserItem(key="1", content=(Text(text="new"),)), first[1]]
     model.render(request([*first]))
     assert b"old" not in model.render(request([*other])).body
     assert (
@@ -124,7 +127,9 @@ def test_a_changed_history_is_encoded_afresh(form: Format) -> None:
 @pytest.mark.parametrize("form", FORMATS)
 def test_lanes_and_sessions_do_not_mix(form: Format) -> None:
     model = offline_model(ENDPOINTS[ENDPOINT_OF[form]])
-    said = {name: [UserItem(content=(Text(text=name),))] for name in ("alpha", "beta", "gamma")}
+    said: dict[str, list[HistoryItem]] = {
+        name: [UserItem(content=(Text(text=name),))] for name in ("alpha", "beta", "gamma")
+    }
     bodies = [
         model.render(request([*said["alpha"]])).body,
         model.render(request([*said["beta"]], lane="compact")).body,

@@ -23,6 +23,7 @@ from windlass.testing.model_server import (
     ServerCall,
     Think,
     Tokens,
+    Turn,
 )
 
 from .wire_support import ADD, ENDPOINT_OF, FORMATS, PNG, as_item, asked, endpoint_for, model_for, offline_model
@@ -92,7 +93,10 @@ async def test_streamed_and_whole_give_the_same_reply(form: Format) -> None:
 @pytest.mark.parametrize("form", FORMATS)
 async def test_a_reply_goes_back_with_its_results_and_is_accepted(form: Format, stream: bool) -> None:
     search = ServerCall(query="dots", result="a page")
-    script = [Answer(parts=(Think(text="hm"), search, *FULL.parts[1:])) if form == "anthropic" else FULL, "done"]
+    script: list[Turn] = [
+        Answer(parts=(Think(text="hm"), search, *FULL.parts[1:])) if form == "anthropic" else FULL,
+        "done",
+    ]
     async with ModelServer(script=script) as server:
         model = model_for(server, form, thinking=True)
         settings = ModelSettings(thinking="low", cache=False)
