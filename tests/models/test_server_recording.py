@@ -112,6 +112,16 @@ def test_a_field_before_the_history_that_changes_is_a_violation():
     assert found.at_byte == one.raw.index(b"0")
 
 
+def test_moving_cache_markers_are_no_violation():
+    text = '{"role":"user","content":[{"type":"text","text":"x"%s}]}'
+    mark = ',"cache_control":{"type":"ephemeral"}'
+    one = recorded(1, ('{"model":"m","messages":[' + text % mark + "]}").encode())
+    two = recorded(2, ('{"model":"m","messages":[' + text % "" + "," + text % mark + "]}").encode())
+    assert prefix_violations([one, two]) == []
+    three = recorded(3, two.raw.replace(b'"x"', b'"y"'))
+    assert len(prefix_violations([one, two, three])) == 1
+
+
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),

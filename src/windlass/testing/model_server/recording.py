@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -11,6 +12,9 @@ from .parsed import Recorded
 
 HISTORY_FIELD = {"anthropic": "messages", "openai": "messages", "responses": "input", "gemini": "contents"}
 """Where each wire format keeps the history."""
+
+MARKER = re.compile(rb',\s*"cache_control"\s*:\s*(\{[^{}]*\}|null)')
+MARKER_FIRST = re.compile(rb'\{\s*"cache_control"\s*:\s*(\{[^{}]*\}|null)\s*,\s*')
 
 
 class PrefixViolation(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,23 +35,23 @@ def prefix_violations(
 
     Requests belong to the same lane when they name it in the lane header, else when path and model agree. `kept` says
     how many messages of each history are kept (all by default; a client that sends a passing task state as its last
-    message keeps one less: pass -1). `history_end` gives the byte position itself, for callers that know it."""
+    message keeps one less: pass -1). `history_end` gives the byte position itself, for callers that know it. Cache
+    markers move with the end of the history and are left out of the comparison."""
     found: list[PrefixViolation] = []
     for lane in lanes(requests):
         for earlier, later in itertools.pairwise(lane):
             end = history_end if history_end is not None else history_end_of(earlier.raw, field_of(earlier), kept)
-            at = parting(earlier.raw[:end], later.raw)
+            before, after = without_markers(earlier.raw[:end]), without_markers(later.raw)
+            at = parting(before, after)
             if at is not None:
-                found.append(
-                    PrefixViolation(
-                        earlier=earlier.number,
-                        later=later.number,
-                        at_byte=at,
-                        before=shown(earlier.raw, at),
-                        after=shown(later.raw, at),
-                    )
-                )
+                numbers = {"earlier": earlier.number, "later": later.number, "at_byte": at}
+                found.append(PrefixViolation(before=shown(before, at), after=shown(after, at), **numbers))
     return found
+
+
+def without_markers(raw: bytes) -> bytes:
+    """A body without its cache markers, wherever they stand in their block."""
+    return MARKER_FIRST.sub(b"{", MARKER.sub(b"", raw)) if b'"cache_control"' in raw else raw
 
 
 def lanes(requests: Iterable[Recorded]) -> list[list[Recorded]]:

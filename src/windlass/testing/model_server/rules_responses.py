@@ -94,11 +94,8 @@ def check_tools(body: JsonObject) -> None:
     names: list[Any] = []
     for at, tool in enumerate(body.get("tools") or []):
         kind = tool.get("type") if isinstance(tool, dict) else None
-        need(
-            isinstance(kind, str) and kind,
-            f"Missing required parameter: 'tools[{at}].type'.",
-            code="missing_required_parameter",
-        )
+        untyped = f"Missing required parameter: 'tools[{at}].type'."
+        need(isinstance(kind, str) and kind, untyped, code="missing_required_parameter")
         if kind not in ("function", "custom"):
             continue
         name = tool.get("name")
