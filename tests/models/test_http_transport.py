@@ -231,6 +231,26 @@ async def test_an_unknown_or_damaged_packing_is_a_malformed_reply(encoding: str,
     assert end.kind == "malformed_reply"
 
 
+async def test_an_error_that_comes_as_json_with_a_good_status_is_that_error() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"error": {"code": 429, "message": "slow down"}})
+
+    async with served(handler) as model:
+        _, end = await asked(model, ASK)
+    assert isinstance(end, Failure)
+    assert end.kind == "rate_limited"
+
+
+async def test_an_odd_status_is_no_answer() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.json_response({}, status=202)
+
+    async with served(handler) as model:
+        _, end = await asked(model, ASK)
+    assert isinstance(end, Failure)
+    assert end.kind == "malformed_reply"
+
+
 async def test_a_large_history_is_sent_in_pieces_and_whole() -> None:
     sizes: list[int] = []
 

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from windlass.events.blocks import Text
-from windlass.events.failures import Failure
+from windlass.events.failures import Failure, failure
 from windlass.events.items import UserItem
 from windlass.models.base import Reply, Request
+from windlass.models.credentials import CredentialError
 from windlass.models.endpoints import ENDPOINTS
 from windlass.models.timeouts import Timeouts
 from windlass.testing.model_server import FAULTS, Answer, Call, Format, ModelServer, Say, closed_port
@@ -28,6 +29,7 @@ KINDS: dict[str, str] = {
     "429_seconds": "rate_limited",
     "429_date": "rate_limited",
     "429_ms": "rate_limited",
+    "429_in_body": "rate_limited",
     "429_none": "rate_limited",
     "429_hour": "rate_limited",
     "429_day": "rate_limited",
@@ -309,3 +311,29 @@ async def test_a_refused_key_is_replaced_once(form: Format) -> None:
         await model.close()
     assert isinstance(end, Reply)
     assert credential.refused_keys == ["old-key"]
+
+
+class Revoked:
+    """A credential that cannot be renewed: it says itself what to do."""
+
+    def __init__(self, failures_from: int) -> None:
+        self.asked = 0
+        self.failures_from = failures_from
+
+    async def __call__(self) -> str:
+        self.asked += 1
+        if self.asked >= self.failures_from:
+            raise CredentialError(failure("reauth_required", "sign in again"))
+        return "old-key"
+
+    async def refused(self, key: str) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("asked_before", [1, 2])
+async def test_a_credential_that_gives_up_says_why(asked_before: int) -> None:
+    async with ModelServer(script=["fine"], key="new-key") as server:
+        model = model_for(server, "openai", credential=Revoked(asked_before))
+        _, end = await asked(model, Request(model="m"))
+        await model.close()
+    assert end == failure("reauth_required", "sign in again")

@@ -32,6 +32,7 @@ from .anthropic_reader import MessagesReader
 from .base import ModelInfo, Reply, Request
 from .draft import Draft
 from .endpoints import Endpoint, matches
+from .format import closing_text, tool_choice_name
 from .history import History, plain_json
 from .render import (
     EMPTY,
@@ -52,7 +53,6 @@ from .render import (
     wire_call_id,
     wire_tool_name,
 )
-from .wire import closing_text, tool_choice_name
 
 OUTPUT_TOKENS = 8_192
 THINKING_TOKENS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 24_576}

@@ -151,11 +151,23 @@ def from_response(status: int, headers: Mapping[str, str], body: bytes, context:
     """The failure that an answer with an error status means."""
     if 300 <= status < 400:
         return failed("redirected", "the endpoint redirects elsewhere, which is not followed", context, status=status)
+    if status < 300:
+        return failed("malformed_reply", f"status {status} is no answer to a request", context, status=status)
     said = read_error(body, context.secret)
     retry_after_ms = retry_after(headers)
     if retry_after_ms is None:
         retry_after_ms = said.retry_after_ms
     return judged(status, said, retry_after_ms, context)
+
+
+def from_body(body: bytes, context: Context) -> Failure | None:
+    """The failure that an answer with a good status says in its body, if it says one."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+    error = value.get("error") if isinstance(value, dict) else None
+    return from_stream(error, context) if error else None
 
 
 def from_stream(error: Any, context: Context) -> Failure:

@@ -22,6 +22,7 @@ from windlass.events.items import AssistantItem, CallPart, ImagePart, ResultItem
 from .base import ModelInfo, Reply, Request
 from .draft import Draft
 from .endpoints import Endpoint, matches
+from .format import closing_text, tool_choice_name
 from .gemini_reader import GeminiReader
 from .history import History, plain_json
 from .render import (
@@ -43,7 +44,6 @@ from .render import (
     wire_call_id,
     wire_tool_name,
 )
-from .wire import closing_text, tool_choice_name
 
 OWNED = frozenset({"contents", "systemInstruction", "tools", "toolConfig", "generationConfig"})
 OWNED_CONFIG = frozenset(

@@ -16,6 +16,7 @@ from windlass.events.items import AssistantItem, CallPart, ImagePart, ResultItem
 from .base import ModelInfo, Reply, Request
 from .draft import Draft
 from .endpoints import Endpoint, matches
+from .format import closing_text, tool_choice_name
 from .history import History, plain_json, sorted_json
 from .openai_chat_reader import ChatReader
 from .render import (
@@ -37,7 +38,6 @@ from .render import (
     wire_call_id,
     wire_tool_name,
 )
-from .wire import closing_text, tool_choice_name
 
 OWNED = frozenset(
     {

@@ -37,6 +37,7 @@ from windlass.events.items import (
 from .base import ModelInfo, Reply, Request
 from .draft import Draft
 from .endpoints import Endpoint, matches
+from .format import closing_text, tool_choice_name
 from .history import HISTORIES_MAX, History, plain_json, sorted_json
 from .openai_responses_reader import ResponsesReader
 from .render import (
@@ -58,7 +59,6 @@ from .render import (
     wire_call_id,
     wire_tool_name,
 )
-from .wire import closing_text, tool_choice_name
 
 OWNED = frozenset(
     {

@@ -10,21 +10,20 @@ import dataclasses
 import hashlib
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from windlass.events.errors import WindlassError
 from windlass.events.failures import Failure, FailureKind
-from windlass.events.items import AssistantItem, HistoryItem, ModelSettings
 
 from . import classify
 from .base import Delta, ModelInfo, Reply, Request
 from .breaker import Breaker, breaker_for
 from .classify import Context
-from .draft import Draft
 from .endpoints import Credential, Endpoint
-from .history import Blobs, Histories, History, Kept, blob_refs
-from .render import CONTINUE
+from .format import Format, Reader
+from .history import Blobs, Histories, Kept, blob_refs
 from .sse import EventParser
 from .timeouts import DEFAULT_TIMEOUTS, Timeouts
 
@@ -43,64 +42,6 @@ EXPIRED = {
     "idle": "the output stopped coming",
     "total": "the answer was not complete in time",
 }
-
-
-class Reader(Protocol):
-    """Reads one answer of one format into a draft."""
-
-    draft: Draft
-    ended: bool
-    """Whether the format's own end marker was seen."""
-    error: Any
-    """What an error event said, if one came."""
-    moved: bool
-    """Set when something real happened that gives no delta, such as a search on the provider's side."""
-
-    def feed(self, events: list[bytes]) -> list[Delta]:
-        """Takes the data of some events in. Raises msgspec's errors for what is not the format."""
-        ...
-
-    def eof(self) -> None:
-        """The body has ended, with or without an end marker."""
-        ...
-
-    def whole(self, body: bytes) -> None:
-        """Takes a whole answer in that did not stream."""
-        ...
-
-
-class Format(Protocol):
-    """One wire format for one endpoint and model."""
-
-    def path(self, *, stream: bool) -> str:
-        """Where requests go, below the base URL."""
-        ...
-
-    def head(self, request: Request) -> bytes:
-        """Everything of the body that comes before the history, the opening of its list included."""
-        ...
-
-    def history(self) -> History: ...
-
-    def tail(self, history: History, request: Request) -> tuple[int, bytes]:
-        """How many bytes of the history to leave out at its end, and what follows them to the end of the body."""
-        ...
-
-    def reader(self, request: Request) -> Reader: ...
-
-    def variant(self, request: Request) -> object:
-        """What of the head depends on more than the fields that it is made from."""
-        ...
-
-    def prepared(self, request: Request) -> Request:
-        """The request as it is encoded: the same one, unless the provider holds a part of it."""
-        ...
-
-    def replied(self, request: Request, reply: Reply) -> None:
-        """Told of each complete reply."""
-        ...
-
-    def failed(self, request: Request, failure: Failure) -> None: ...
 
 
 class Rendered(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,10 +137,12 @@ class WireModel:
         ended = False
         try:
             opened = await self._guarded(self._open, exchange, sent)
-            if isinstance(opened, Failure) and await self._renewed(opened, sent):
-                exchange.abandon()
-                exchange = Exchange(self.timeouts)
-                opened = await self._guarded(self._open, exchange, sent)
+            if isinstance(opened, Failure) and opened.status == 401:
+                opened = await self._renewed(opened, sent)
+                if opened is None:
+                    exchange.abandon()
+                    exchange = Exchange(self.timeouts)
+                    opened = await self._guarded(self._open, exchange, sent)
             answer: Answer = opened if isinstance(opened, Failure) else []
             while type(answer) is list:
                 if answer:
@@ -256,6 +199,10 @@ class WireModel:
             return classify.from_response(response.status, headers, text, self._context(exchange, sent))
         wanted = SSE_TYPE if streamed else JSON_TYPE
         if response.content_type != wanted:
+            if response.content_type == JSON_TYPE:
+                said = classify.from_body(await exchange.whole(ERROR_BYTES_MAX), self._context(exchange, sent))
+                if said is not None:
+                    return said
             message = f"expected {wanted}, got {response.content_type!r}"
             return self._failure("malformed_reply", message, exchange, sent)
         return None
@@ -331,28 +278,32 @@ class WireModel:
         return self._render(request, kept, blobs)
 
     async def _key(self) -> tuple[str | None, Failure | None]:
+        """The key for this request, or why there is none."""
         credential = self._credential
-        if credential is None or isinstance(credential, str):
-            key = credential
-        else:
-            given = credential()
+        try:
+            given = credential() if callable(credential) else credential
             key = await given if inspect.isawaitable(given) else given
+        except WindlassError as error:
+            failure = getattr(error, "failure", None)
+            if not isinstance(failure, Failure):
+                raise
+            return None, failure
         if not key and self.endpoint.needs_key:
             names = " or ".join(self.endpoint.key_env) or "a credential"
             context = Context(self.endpoint.name, self.model)
             return None, classify.failed("no_credentials", f"no key for {self.endpoint.name!r}: set {names}", context)
         return key or None, None
 
-    async def _renewed(self, failure: Failure, sent: Sent) -> bool:
-        """After a 401: tells the credential, and takes its next key if it has one."""
+    async def _renewed(self, refusal: Failure, sent: Sent) -> Failure | None:
+        """After a 401: tells the credential, and takes its next key. None if there is one, else what to report."""
         refused = getattr(self._credential, "refused", None)
-        if failure.status != 401 or refused is None or sent.key is None:
-            return False
+        if refused is None or sent.key is None:
+            return refusal
         answer = refused(sent.key)
         if not (await answer if inspect.isawaitable(answer) else answer):
-            return False
-        sent.key, missing = await self._key()
-        return missing is None
+            return refusal
+        sent.key, failure = await self._key()
+        return failure
 
     def _headers(self, key: str | None, streamed: bool) -> dict[str, str]:
         endpoint = self.endpoint
@@ -454,19 +405,3 @@ def network_failure(error: Exception, *, begun: bool) -> tuple[FailureKind, str]
     if isinstance(error, aiohttp.ClientResponseError):
         return "malformed_reply", f"the answer is not HTTP: {type(error).__name__}"
     return "connect_failed", f"cannot connect: {type(error).__name__}"
-
-
-def last_speaker_is_model(items: list[HistoryItem]) -> bool:
-    return bool(items) and isinstance(items[-1], AssistantItem)
-
-
-def closing_text(request: Request) -> str:
-    """What is said after the history: the task state, or a nudge where the model spoke last."""
-    if request.task_state:
-        return request.task_state
-    return CONTINUE if last_speaker_is_model(request.items) or not request.items else ""
-
-
-def tool_choice_name(settings: ModelSettings) -> str | None:
-    """The tool that must be called, where one is named."""
-    return settings.tool_choice if settings.tool_choice not in ("auto", "none", "required") else None
