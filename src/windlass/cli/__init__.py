@@ -1,0 +1,1 @@
+"""The command line: parse, call, render. Help and parsing load no models."""

@@ -1,0 +1,121 @@
+"""An agent: a plain value that says which model, which instructions, which tools, under which policy and budget."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from windlass.events.blocks import JsonObject
+from windlass.events.errors import UsageError
+from windlass.events.items import ModelSettings
+from windlass.events.specs import Limits, Policy, Settings, WorkMode
+from windlass.events.usage import NANOS_PER_USD
+
+if TYPE_CHECKING:
+    from windlass.models.base import Model
+    from windlass.tools.toolset import ToolSet
+
+    from .approvals import Approver
+    from .result import Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Hard limits: reserved before a request, settled after it. None = no limit of this kind."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    turns: int | None = None
+    calls: int | None = None
+    seconds: float | None = None
+
+    def limits(self) -> Limits:
+        """The limits as the kernel counts them."""
+        return Limits(
+            tokens=self.tokens,
+            cost_nanos=None if self.usd is None else round(self.usd * NANOS_PER_USD),
+            turns=self.turns,
+            calls=self.calls,
+            time_ms=None if self.seconds is None else round(self.seconds * 1000),
+        )
+
+
+@dataclass(frozen=True)
+class Agent:
+    """What a session is run by. Holds no state of its own: any number of sessions may share one agent.
+
+    `model` is a name such as `openai/gpt-5-mini`, a `Model`, or None for the best that is at hand. `budget` holds for
+    each run, `session_budget` for a session's whole life."""
+
+    name: str
+    model: str | Model | None = None
+    instructions: str = ""
+    tools: Sequence[Any] = ()
+    policy: Policy = Policy()
+    budget: Budget = Budget()
+    session_budget: Budget = Budget()
+    output: Any = None
+    knowledge: Sequence[str] = ()
+    mode: WorkMode = "interactive"
+    settings: Settings = Settings()
+    model_settings: ModelSettings = ModelSettings()
+    approver: Approver | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.name or len(self.name) > 100 or any(c in self.name for c in "/\\\0\n"):
+            raise UsageError(f"agent name {self.name!r}: give 1 to 100 characters without slashes or line breaks")
+
+    @functools.cached_property
+    def toolset(self) -> ToolSet:
+        """The agent's tools. Raises `UsageError` for names that collide."""
+        from windlass.tools.toolset import ToolSet
+
+        return ToolSet(self.tools)
+
+    @functools.cached_property
+    def output_schema(self) -> JsonObject | None:
+        """The JSON Schema of the output type."""
+        if self.output is None:
+            return None
+        if isinstance(self.output, Mapping):
+            return dict(self.output)
+        from .output import schema_of
+
+        return schema_of(self.output)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A digest of all that shapes the agent's behaviour, but for the code of its tools' helpers."""
+        parts = {
+            "name": self.name,
+            "instructions": self.instructions,
+            "tools": [spec.digest for spec in self.toolset.specs],
+            "policy": msgspec.to_builtins(self.policy),
+            "limits": [msgspec.to_builtins(b.limits()) for b in (self.budget, self.session_budget)],
+            "output": self.output_schema,
+            "settings": msgspec.to_builtins(self.settings),
+            "model_settings": msgspec.to_builtins(self.model_settings),
+        }
+        return hashlib.blake2b(msgspec.json.encode(parts, order="deterministic"), digest_size=12).hexdigest()
+
+    # --- the simplest way to run it ---
+
+    async def run(self, prompt: str, *, store: str | None = None, session: str | None = None) -> Result:
+        """Runs one prompt to its end and gives the result; raises where it fails. Nothing is kept without `store`."""
+        from .oneshot import run
+
+        return await run(self, prompt, store=store, session=session)
+
+    def run_sync(self, prompt: str, *, store: str | None = None, session: str | None = None) -> Result:
+        """`run` for code that is not async. Works inside a running event loop too (a notebook), in a thread."""
+        from .oneshot import run_sync
+
+        return run_sync(self, prompt, store=store, session=session)
+
+
+Instructions = str | Callable[[], str | Awaitable[str]]

@@ -1,0 +1,107 @@
+"""Putting requests before people: what an approver is given, and what it may say."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+import msgspec
+
+from windlass.events.base import Command
+from windlass.events.permissions import AnyDetail, FeedbackBody, PermissionApproved, PermissionDenied, Scope
+from windlass.events.questions import AnswerBody, AnswerReceived, QuestionBody
+
+
+class PermissionAsk(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that needs a person's word, with everything that will be done."""
+
+    session: str
+    request_id: str
+    call_id: str
+    tool: str
+    digest: str
+    detail: AnyDetail | None
+    why: str = ""
+
+
+class QuestionAsk(msgspec.Struct, frozen=True, kw_only=True):
+    """A question to a person."""
+
+    session: str
+    question_id: str
+    call_id: str
+    kind: Literal["choice", "form", "plan"]
+    body: QuestionBody
+
+
+class Approve(msgspec.Struct, frozen=True, kw_only=True):
+    """Yes: once, for the session, or for calls whose subject fits a pattern."""
+
+    scope: Scope = "once"
+    pattern: str | None = None
+
+
+class Deny(msgspec.Struct, frozen=True, kw_only=True):
+    """No, and what the model should know; `stop` ends the run."""
+
+    feedback: str = ""
+    stop: bool = False
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer to a question."""
+
+    body: AnswerBody
+    outcome: Literal["answered", "declined", "cancelled"] = "answered"
+    action: str | None = None
+
+
+Verdict = Approve | Deny | Reply | bool | None
+"""True and False are short for a plain yes and no; None means that nobody is there now."""
+
+Approver = Callable[[PermissionAsk | QuestionAsk], Awaitable[Verdict]]
+"""Asks whoever may answer. May wait as long as it likes; the run waits for it."""
+
+
+def command_for(asked: PermissionAsk | QuestionAsk, verdict: Verdict, *, command_id: str) -> Command | None:
+    """The command that says what the approver said; None where nobody was there."""
+    if verdict is None:
+        return None
+    actor = "approver"
+    if isinstance(asked, QuestionAsk):
+        if isinstance(verdict, Reply):
+            return AnswerReceived(
+                command_id=command_id,
+                actor=actor,
+                question_id=asked.question_id,
+                outcome=verdict.outcome,
+                action=verdict.action,
+                body=verdict.body,
+            )
+        declined = verdict is False or isinstance(verdict, Deny)
+        return AnswerReceived(
+            command_id=command_id,
+            actor=actor,
+            question_id=asked.question_id,
+            outcome="declined" if declined else "answered",
+            action=None if declined else "approve",
+            body=AnswerBody(feedback=verdict.feedback if isinstance(verdict, Deny) else ""),
+        )
+    if verdict is True or isinstance(verdict, Approve):
+        given = verdict if isinstance(verdict, Approve) else Approve()
+        return PermissionApproved(
+            command_id=command_id,
+            actor=actor,
+            request_id=asked.request_id,
+            scope=given.scope,
+            pattern=given.pattern,
+            digest=asked.digest,
+        )
+    refused = verdict if isinstance(verdict, Deny) else Deny()
+    return PermissionDenied(
+        command_id=command_id,
+        actor=actor,
+        request_id=asked.request_id,
+        stop=refused.stop,
+        body=FeedbackBody(feedback=refused.feedback) if refused.feedback else None,
+    )

@@ -1,0 +1,242 @@
+"""An agent bound to code: its model opened, its tools at hand. Turns replies into facts and states into requests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from windlass.events.blocks import JsonObject, Text
+from windlass.events.items import AssistantItem, HistoryItem, OutputSchema, ProposedCall, ToolSchema, UserItem
+from windlass.events.sessions import InstructionsBody, InstructionsRendered, SetupBody
+from windlass.events.specs import AgentRef, ModelRef, Setup, ToolSpec
+from windlass.events.turns import ModelReplied, OutputCheck, Prepared, ReplyBody, ReplyCall
+from windlass.kernel.effects import CallModel
+from windlass.kernel.state import State
+from windlass.models.base import Model, ModelInfo, Reply, Request
+from windlass.models.tokens import estimate_json, estimate_reply, estimate_text
+from windlass.tools.canonical import digest
+from windlass.tools.tool import AnyTool
+
+from .agent import Agent
+from .conditions import judged
+from .taskstate import task_state
+
+SUMMARY_INSTRUCTIONS = (
+    "Summarise the conversation below for yourself, so that you can go on working from the summary alone. Keep: what "
+    "the user wants, decisions and their reasons, facts and figures that were found, files and ids that matter, what "
+    "is done, what is open. Leave out pleasantries and what was superseded. Write plain text."
+)
+SUMMARY_REQUEST = "Write the summary now."
+
+
+class Bound:
+    """One agent with its code, shared by all its sessions in this process."""
+
+    def __init__(self, agent: Agent, model: Model) -> None:
+        self.agent = agent
+        self.model = model
+        self.tools: dict[str, AnyTool] = {tool.name: tool for tool in agent.toolset}
+        self.by_model_name: dict[str, str] = {tool.model_name: tool.name for tool in agent.toolset}
+        self._schemas: dict[tuple[str, ...], tuple[ToolSchema, ...]] = {}
+        self._output = self._output_validator()
+
+    @property
+    def ref(self) -> AgentRef:
+        return AgentRef(name=self.agent.name, digest=self.agent.digest)
+
+    @property
+    def info(self) -> ModelInfo:
+        return self.model.info
+
+    def model_ref(self) -> ModelRef:
+        info = self.info
+        most = self.agent.model_settings.max_output_tokens or info.max_output_tokens or 16_384
+        return ModelRef(
+            name=info.name,
+            provider=info.provider,
+            model=info.model,
+            window_tokens=info.window_tokens,
+            max_output_tokens=min(most, info.max_output_tokens or most),
+            price=info.price,
+        )
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools as the kernel knows them, weighed."""
+        return tuple(
+            msgspec.structs.replace(tool.spec, tokens=estimate_json(msgspec.to_builtins(tool.schema)))
+            for tool in self.tools.values()
+        )
+
+    def setup(self) -> Setup:
+        agent = self.agent
+        settings = agent.settings
+        if agent.output is not None and not settings.output_required:
+            settings = msgspec.structs.replace(settings, output_required=True)
+        return Setup(
+            agent=self.ref,
+            model=self.model_ref(),
+            tools=self.specs(),
+            policy=agent.policy,
+            limits=agent.session_budget.limits(),
+            run_limits=agent.budget.limits(),
+            settings=settings,
+            mode=agent.mode,
+        )
+
+    def setup_body(self) -> SetupBody:
+        return SetupBody(
+            tools=tuple(tool.text for tool in self.tools.values()),
+            knowledge=tuple(self.agent.knowledge),
+            output_schema=self.agent.output_schema,
+        )
+
+    def knowledge_tokens(self) -> int:
+        return sum(estimate_text(text) for text in self.agent.knowledge)
+
+    def instructions(self, state: State) -> InstructionsRendered | None:
+        """The instructions as a fact, where they are not the recorded ones."""
+        text = self.agent.instructions
+        found = hashlib.blake2b(text.encode(), digest_size=12).hexdigest() if text else ""
+        if found == state.instructions_digest:
+            return None
+        return InstructionsRendered(
+            digest=found, tokens=estimate_text(text), name=self.agent.name, body=InstructionsBody(text=text)
+        )
+
+    # --- requests ---
+
+    def request(self, state: State, effect: CallModel, items: list[HistoryItem]) -> Request:
+        """What is sent for an effect, from the state and the rendered history."""
+        if effect.lane == "compact":
+            return self._summary_request(state, effect, items)
+        agent = self.agent
+        settings = msgspec.structs.replace(agent.model_settings, max_output_tokens=effect.output_tokens)
+        if state.turn is not None and state.turn.wrap_up:
+            settings = msgspec.structs.replace(settings, tool_choice="none")
+        output = self.agent.output_schema if state.output_required() else None
+        return Request(
+            model=effect.model,
+            instructions=agent.instructions,
+            knowledge=tuple(agent.knowledge),
+            items=items,
+            task_state=task_state(state),
+            tools=self.offered(state),
+            output=OutputSchema(name="answer", json_schema=output) if output is not None else None,
+            settings=settings,
+            session=state.session_id,
+            lane="main",
+            attempt=effect.request_id,
+        )
+
+    def _summary_request(self, state: State, effect: CallModel, items: list[HistoryItem]) -> Request:
+        keys = {ref.seq for ref in state.history}
+        first, last = state.compaction.first, state.compaction.last
+        refs = [ref for ref in state.history if ref.seq in keys]
+        start = next(i for i, ref in enumerate(refs) if ref.seq == first)
+        end = max(i for i, ref in enumerate(refs) if ref.seq == last)
+        span = [*items[start : end + 1], UserItem(key="summary-request", content=(Text(text=SUMMARY_REQUEST),))]
+        settings = msgspec.structs.replace(
+            self.agent.model_settings, max_output_tokens=effect.output_tokens, tool_choice="auto"
+        )
+        return Request(
+            model=effect.model,
+            instructions=SUMMARY_INSTRUCTIONS,
+            items=span,
+            settings=settings,
+            session=state.session_id,
+            lane="compact",
+            attempt=effect.request_id,
+        )
+
+    def offered(self, state: State) -> tuple[ToolSchema, ...]:
+        """The tools that a model is told of in this state, in the order in which they were set."""
+        only = state.run.options.tools if state.run is not None and state.run.options is not None else None
+        names = tuple(
+            name
+            for name, spec in state.tools.items()
+            if name in self.tools
+            and (not spec.deferred or name in state.loaded)
+            and (only is None or name in only or spec.runs == "kernel")
+        )
+        found = self._schemas.get(names)
+        if found is None:
+            found = self._schemas[names] = tuple(self.tools[name].schema for name in names)
+        return found
+
+    # --- facts ---
+
+    def replied(self, state: State, effect: CallModel, reply: Reply, *, prepare: bool) -> ModelReplied:
+        """The fact of a reply, its calls prepared for the gate unless hooks must see them first."""
+        calls = tuple(self._call(state, call, prepare=prepare) for call in reply.calls)
+        body = ReplyBody(
+            blocks=reply.blocks,
+            calls=calls,
+            output=self._checked(state, reply) if not calls else None,
+            quotas=reply.quotas,
+            provider_data=reply.provider_data,
+        )
+        item = AssistantItem(content=tuple(b for b in reply.blocks if isinstance(b, Text)))
+        tokens = max(reply.usage.output_tokens, 1) if not reply.usage.estimated else estimate_reply(item)
+        return ModelReplied(
+            request_id=effect.request_id,
+            finish=reply.finish,
+            usage=reply.usage,
+            model=reply.model,
+            provider=reply.provider,
+            provider_request_id=reply.request_id,
+            response_id=reply.response_id,
+            calls=len(calls),
+            empty=not reply.blocks and not calls,
+            tokens=tokens,
+            bytes=sum(len(b.text) for b in reply.blocks if isinstance(b, Text)),
+            duration_ms=reply.duration_ms,
+            first_output_ms=reply.first_output_ms,
+            body=body,
+        )
+
+    def _call(self, state: State, call: ProposedCall, *, prepare: bool) -> ReplyCall:
+        """A call under its canonical name, with what the gate needs to know."""
+        name = self.by_model_name.get(call.tool, call.tool)
+        if name != call.tool:
+            call = msgspec.structs.replace(call, tool=name)
+        if not prepare or call.malformed is not None:
+            return ReplyCall(call=call)
+        return ReplyCall(call=call, prepared=self.prepared(state, name, call.args, call.text))
+
+    def prepared(self, state: State, name: str, args: JsonObject | None, text: str | None) -> Prepared:
+        """What the host finds out about a call before the gate."""
+        tool = self.tools.get(name)
+        if tool is None:
+            return Prepared(digest=digest(args if args is not None else text))
+        checked = tool.check(args if args is not None else {})
+        matched, unjudged = judged(state.policy, name, checked.args)
+        return Prepared(digest=checked.digest, errors=checked.errors, matched=matched, unjudged=unjudged)
+
+    def _output_validator(self) -> Any:
+        if self.agent.output is None:
+            return None
+        from .output import Output
+
+        return Output(self.agent.output, self.agent.output_schema or {})
+
+    def _checked(self, state: State, reply: Reply) -> OutputCheck | None:
+        if self._output is None or not state.output_required():
+            return None
+        text = "".join(block.text for block in reply.blocks if isinstance(block, Text))
+        found: OutputCheck = self._output.check(text)
+        return found
+
+    def parse_output(self, value: Any) -> Any:
+        """An extracted value as the agent's output type."""
+        return self._output.parse(value) if self._output is not None else None
+
+    async def close(self) -> None:
+        await self.model.close()
+
+
+def bound_names(bound: Mapping[str, Bound]) -> str:
+    """The names of bound agents, for error messages."""
+    return ", ".join(sorted(bound)) or "none"

@@ -1,0 +1,373 @@
+"""Drives one session: performs what is owed until nothing is, and reports each outcome as a fact.
+
+A lone effect is awaited in the driver's own task; tasks are made only for real parallel work. Whoever else adds a fact
+(a command, a timer) calls `nudge`, which gives up what is no longer owed and starts what is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal
+
+import msgspec
+
+from windlass.events.base import Command, Event
+from windlass.events.blocks import Text
+from windlass.events.calls import ResultBody, ToolAsked
+from windlass.events.codec import decode_command
+from windlass.events.errors import CodecError, CommandTaken, Refused, StaleEpoch
+from windlass.events.failures import failure
+from windlass.events.live import ToolProgressed
+from windlass.events.permissions import ApproverMissed
+from windlass.events.questions import AnswerBody, AnswerReceived, QuestionBody, QuestionRequested, QuestionWithdrawn
+from windlass.events.runs import CancelReceived, CommandRefused, InterruptReceived, PartialBody, TimerFired
+from windlass.events.sessions import NoticeGiven
+from windlass.kernel import state as st
+from windlass.kernel.effects import AnyEffect, AskPerson, AwaitClient, CallModel, PrepareCall, RunTool, SetTimer
+from windlass.kernel.owed import owed, waiting_for
+from windlass.models.tokens import estimate_text
+from windlass.tools.context import Answered, ModelAnswer, ModelAsk, Note, Progress, ToolError
+
+from .hub import Record
+from .owner import Owner
+from .performer import Done, Performer
+
+INBOX_AT_ONCE = 100
+TIMER_SLICE_MS = 60_000
+"""A timer further away than this is looked at again then, so that a clock that jumps is noticed."""
+
+
+class Rested(msgspec.Struct, frozen=True, kw_only=True):
+    """How a drive ended: nothing to do, waiting for people, asleep until a time, or the session was lost or parked."""
+
+    status: Literal["idle", "waiting", "wake_at", "lost_epoch", "parked", "slice_over"]
+    wake_at_ms: int | None = None
+    waiting_for: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class Driver:
+    """The one who performs what a session is owed, in this process."""
+
+    def __init__(self, owner: Owner, performer: Performer, *, clients: set[str] | None = None) -> None:
+        self.owner = owner
+        self.performer = performer
+        self.clients = clients if clients is not None else set()
+        self._task: asyncio.Task[Any] | None = None
+        self._flying: dict[str, asyncio.Task[Any] | asyncio.TimerHandle] = {}
+        self._inline: str | None = None
+        self._waiting_inline = False
+        self._poked = False
+        self._changed = asyncio.Event()
+        self._lost: BaseException | None = None
+
+    # --- the loop ---
+
+    async def run(self) -> Rested:
+        """Performs what is owed until nothing is. Cancel it at any await: nothing is lost, everything is owed again."""
+        self._task = asyncio.current_task()
+        try:
+            return await self._loop()
+        except StaleEpoch as error:
+            return Rested(status="lost_epoch", reason=str(error))
+        finally:
+            self._task = None
+            for name in list(self._flying):
+                self._give_up(name)
+
+    async def _loop(self) -> Rested:
+        state = self.owner
+        while True:
+            if self._lost is not None:
+                raise self._lost
+            await self.fold_inbox()
+            await state.settled()
+            wanted = owed(state.state)
+            self._give_up_stale(wanted)
+            todo = [effect for effect in wanted if effect.effect_id not in self._flying]
+            if not state.state.active and not self._working():
+                return await self._rest()
+            if len(todo) == 1 and not self._flying and not isinstance(todo[0], SetTimer | AwaitClient):
+                await self._perform_inline(todo[0])
+                continue
+            missed = self._nobody_for(todo)
+            if missed:
+                await self._report(ApproverMissed(request_ids=missed))
+                continue
+            for effect in todo:
+                self._start(effect)
+            await self._changed.wait()
+            self._changed.clear()
+
+    def _working(self) -> bool:
+        return any(isinstance(flying, asyncio.Task) for flying in self._flying.values())
+
+    async def _rest(self) -> Rested:
+        state = self.owner.state
+        await self.owner.snapshot()
+        match state.phase:
+            case st.Asked():
+                return Rested(status="waiting", waiting_for=waiting_for(state), wake_at_ms=_next_wake(state))
+            case st.Asleep():
+                return Rested(status="wake_at", wake_at_ms=_next_wake(state))
+            case _:
+                wake = _next_wake(state)
+                return Rested(status="idle" if wake is None else "wake_at", wake_at_ms=wake)
+
+    # --- performing ---
+
+    async def _perform_inline(self, effect: AnyEffect) -> None:
+        task = self._task
+        assert task is not None
+        self._inline = effect.effect_id
+        self._waiting_inline = True
+        try:
+            done = await self._perform(effect)
+        except asyncio.CancelledError:
+            if not self._poked:
+                raise
+            task.uncancel()
+            return
+        finally:
+            self._waiting_inline = False
+            self._inline = None
+            self._poked = False
+        await self._settle(effect, done)
+
+    async def _perform(self, effect: AnyEffect) -> Done | Command | None:
+        if isinstance(effect, CallModel):
+            return await self.performer.call_model(effect)
+        if isinstance(effect, RunTool):
+            return await self.performer.run_tool(effect)
+        if isinstance(effect, PrepareCall):
+            return await self.performer.prepare(effect)
+        if isinstance(effect, AskPerson):
+            return await self.performer.ask(effect)
+        raise AssertionError(f"{type(effect).__name__} is not performed, it is waited for")
+
+    async def _settle(self, effect: AnyEffect, done: Done | Command | None) -> None:
+        """Reports what came of an effect; an answer that nobody waits for any more is dropped."""
+        if isinstance(done, Done):
+            await self._report(done.fact, done.blobs)
+        elif done is not None:
+            await self._report(done, takes=(done.command_id,))
+        elif isinstance(effect, AskPerson):
+            await self._report(ApproverMissed(request_ids=(effect.ask_id,)))
+
+    async def _report(self, fact: Any, blobs: dict[str, bytes] | None = None, *, takes: tuple[str, ...] = ()) -> None:
+        try:
+            await self.owner.take(fact, takes=takes, blobs=blobs)
+        except (Refused, CommandTaken):
+            return
+
+    def _start(self, effect: AnyEffect) -> None:
+        name = effect.effect_id
+        if isinstance(effect, SetTimer):
+            self._start_timer(effect)
+        elif isinstance(effect, AwaitClient):
+            self._flying[name] = asyncio.get_running_loop().call_later(3600 * 24, lambda: None)
+        else:
+            self._flying[name] = self.owner.ports.spawn(self._fly(effect), f"{self.owner.key.session}:{name}")
+
+    async def _fly(self, effect: AnyEffect) -> None:
+        name = effect.effect_id
+        try:
+            done = await self._perform(effect)
+            await self._settle(effect, done)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self._lost = error
+        finally:
+            if self._flying.get(name) is asyncio.current_task():
+                del self._flying[name]
+            self._changed.set()
+        self.nudge()
+
+    def _start_timer(self, effect: SetTimer) -> None:
+        ports = self.owner.ports
+        left = effect.at_ms - ports.now_ms()
+        if left <= 0:
+            self._flying[effect.effect_id] = ports.spawn(self._fire(effect), f"timer:{effect.timer_id}")
+            return
+        delay = min(left, TIMER_SLICE_MS) / 1000
+        self._flying[effect.effect_id] = asyncio.get_running_loop().call_later(delay, self._timer_due, effect)
+
+    def _timer_due(self, effect: SetTimer) -> None:
+        self._flying.pop(effect.effect_id, None)
+        self._changed.set()
+        if self._inline is not None:
+            self._start_timer(effect)
+
+    async def _fire(self, effect: SetTimer) -> None:
+        name = effect.effect_id
+        try:
+            await self._report(TimerFired(timer_id=effect.timer_id))
+        except BaseException as error:
+            self._lost = error
+            raise
+        finally:
+            if self._flying.get(name) is asyncio.current_task():
+                del self._flying[name]
+            self._changed.set()
+        self.nudge()
+
+    def _nobody_for(self, todo: list[AnyEffect]) -> tuple[str, ...]:
+        """Requests that nobody here can answer."""
+        missed: list[str] = []
+        for effect in todo:
+            if isinstance(effect, AskPerson) and self.performer.approver is None:
+                missed.append(effect.ask_id)
+            elif isinstance(effect, AwaitClient) and effect.tool not in self.clients:
+                missed.append(effect.call_id)
+        return tuple(missed)
+
+    def _give_up_stale(self, wanted: tuple[AnyEffect, ...]) -> None:
+        names = {effect.effect_id for effect in wanted}
+        for name in [name for name in self._flying if name not in names]:
+            self._give_up(name)
+
+    def _give_up(self, name: str) -> None:
+        flying = self._flying.pop(name, None)
+        if flying is not None and flying is not asyncio.current_task():
+            flying.cancel()
+
+    # --- what others add ---
+
+    async def submit(self, command: Command) -> list[Event]:
+        """Takes a command now. Raises `Refused` where it does not fit, `CommandTaken` where it was taken before."""
+        command = self._with_partial(command)
+        events = await self.owner.take(command, takes=(command.command_id,))
+        self.nudge()
+        return events
+
+    def _with_partial(self, command: Command) -> Command:
+        """What the model had written when it was stopped goes into the log with the command that stopped it."""
+        if not isinstance(command, InterruptReceived | CancelReceived) or not self.performer.partial_text:
+            return command
+        if not isinstance(self.owner.state.phase, st.AwaitingModel):
+            return command
+        text = "".join(self.performer.partial_text)
+        return msgspec.structs.replace(command, tokens=estimate_text(text), body=PartialBody(text=text))
+
+    def nudge(self) -> None:
+        """Something was added to the log by somebody else: give up what is not owed any more, start what is."""
+        if self._inline is None or self.owner.busy:
+            # Whoever is adding right now nudges again when that is kept.
+            self._changed.set()
+            return
+        wanted = owed(self.owner.state)
+        names = {effect.effect_id for effect in wanted}
+        self._give_up_stale(wanted)
+        if self._inline not in names:
+            if self._waiting_inline and self._task is not None and not self._poked:
+                self._poked = True
+                self._task.cancel()
+            return
+        for effect in wanted:
+            if effect.effect_id != self._inline and effect.effect_id not in self._flying:
+                if isinstance(effect, AskPerson | AwaitClient) and self._nobody_for([effect]):
+                    continue
+                self._start(effect)
+
+    def look(self) -> None:
+        """Somebody wrote to the inbox: read it soon."""
+        if self._inline is None:
+            self._changed.set()
+        elif "inbox" not in self._flying:
+            self._flying["inbox"] = self.owner.ports.spawn(self._read_inbox(), "inbox")
+
+    async def _read_inbox(self) -> None:
+        try:
+            if await self.fold_inbox():
+                self.nudge()
+        except BaseException as error:
+            self._lost = error
+        finally:
+            if self._flying.get("inbox") is asyncio.current_task():
+                del self._flying["inbox"]
+            self._changed.set()
+
+    async def fold_inbox(self) -> int:
+        """Takes the commands that other processes sent, in their order; one that does not fit is refused on record."""
+        count = 0
+        for waiting in await self.owner.store.inbox(self.owner.key, limit=INBOX_AT_ONCE):
+            count += 1
+            try:
+                command = decode_command(waiting.data)
+                command = self._with_partial(command)
+                await self.owner.take(command, takes=(waiting.command_id,))
+            except CommandTaken:
+                continue
+            except (Refused, CodecError) as error:
+                code = error.code if isinstance(error, Refused) else "unreadable"
+                refusal = CommandRefused(command_id=waiting.command_id, code=code, message=str(error))
+                await self._report(refusal, takes=(waiting.command_id,))
+        return count
+
+
+def _next_wake(state: st.State) -> int | None:
+    return min((timer.at_ms for timer in state.timers.values()), default=None)
+
+
+class SessionSeat:
+    """A running tool's side of the session: progress, notes, questions."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self.driver: Driver | None = None
+
+    def progress(self, call_id: str, progress: Progress) -> None:
+        if self._owner.hub.listening:
+            self._owner.hub.live(
+                [
+                    ToolProgressed(
+                        call_id=call_id,
+                        message=progress.message,
+                        fraction=progress.fraction,
+                        content=progress.content,
+                        after_seq=self._owner.hub.seq,
+                    )
+                ]
+            )
+
+    def note(self, call_id: str, note: Note) -> None:
+        self._owner.ports.spawn(self._note(call_id, note), f"note:{call_id}")
+
+    async def _note(self, call_id: str, note: Note) -> None:
+        try:
+            await self._owner.take(NoticeGiven(code="audit", message=note.message, call_id=call_id))
+        except Refused:
+            return
+
+    async def ask(self, call_id: str, question: QuestionBody) -> Answered:
+        """Puts a question on record and waits for its answer."""
+        listener = self._owner.hub.subscribe(live=False)
+        try:
+            events = await self._take_question(call_id, question)
+            asked = next(event for event in events if isinstance(event, QuestionRequested))
+            if self.driver is not None:
+                self.driver.nudge()
+            async for told in listener:
+                event = told.event if isinstance(told, Record) else None
+                if isinstance(event, AnswerReceived) and event.question_id == asked.question_id:
+                    return Answered(outcome=event.outcome, body=event.body or AnswerBody())
+                if isinstance(event, QuestionWithdrawn) and event.question_id == asked.question_id:
+                    break
+        finally:
+            listener.close()
+        raise ToolError("the question was withdrawn", code="withdrawn")
+
+    async def _take_question(self, call_id: str, question: QuestionBody) -> list[Event]:
+        try:
+            return await self._owner.take(ToolAsked(call_id=call_id, body=question))
+        except Refused as refusal:
+            raise ToolError(str(refusal), code=refusal.code) from refusal
+
+    async def model(self, call_id: str, ask: ModelAsk) -> ModelAnswer:
+        raise ToolError("a tool of this version cannot call the model itself", code="unsupported")
+
+
+def unfinished(call_id: str, why: str) -> ResultBody:
+    """A result for a call that cannot be performed here."""
+    return ResultBody(content=(Text(text=f"{call_id}: {failure('tool_unavailable', why).message}"),))

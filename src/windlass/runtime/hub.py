@@ -1,0 +1,149 @@
+"""What is committed, told to whoever listens. Readers never slow a run: each has a bounded buffer of its own.
+
+A slow reader loses deltas first and is told so once; only when durable records back up is it let go, with the cursor
+from which it can resume without a gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+
+from windlass.events.base import Event
+from windlass.events.live import Live, StreamTruncated
+
+BUFFER_MAX = 1_024
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One committed event with its place in the log."""
+
+    seq: int
+    at_ms: int
+    event: Event
+    first: int
+    """The seq of the fact that caused it; its own where it is the fact."""
+
+
+Told = Record | Live
+
+
+class Subscription:
+    """One reader's buffer."""
+
+    def __init__(self, hub: Hub, *, live: bool, buffer_max: int = BUFFER_MAX) -> None:
+        self._hub = hub
+        self._live = live
+        self._max = buffer_max
+        self._waiting: deque[Told] = deque()
+        self._deltas = 0
+        self._dropped = 0
+        self._wake: asyncio.Future[None] | None = None
+        self._closed = False
+        self.lagging = False
+
+    def offer(self, told: Sequence[Told]) -> None:
+        """Puts what was told in the buffer, or drops what may be dropped. Called by the hub; never waits."""
+        for one in told:
+            if isinstance(one, Record):
+                self._offer_record(one)
+            elif self._live:
+                self._offer_live(one)
+        if self._wake is not None and not self._wake.done() and self._waiting:
+            self._wake.set_result(None)
+
+    def _offer_record(self, record: Record) -> None:
+        if len(self._waiting) - self._deltas >= self._max:
+            self._waiting.clear()
+            self._deltas = 0
+            self.lagging = True
+            return
+        if not self.lagging:
+            self._waiting.append(record)
+
+    def _offer_live(self, delta: Live) -> None:
+        if self.lagging:
+            return
+        if len(self._waiting) >= self._max:
+            self._dropped += 1
+            return
+        if self._dropped:
+            self._waiting.append(StreamTruncated(reason="deltas_dropped", dropped=self._dropped))
+            self._dropped = 0
+            self._deltas += 1
+        self._waiting.append(delta)
+        self._deltas += 1
+
+    async def next(self) -> Told | None:
+        """The next thing told; None when the subscription is over or its reader was too slow (`lagging`)."""
+        while not self._waiting:
+            if self._closed or self.lagging:
+                return None
+            self._wake = asyncio.get_running_loop().create_future()
+            try:
+                await self._wake
+            finally:
+                self._wake = None
+        told = self._waiting.popleft()
+        if not isinstance(told, Record):
+            self._deltas -= 1
+        return told
+
+    def close(self) -> None:
+        self._closed = True
+        self._hub.leave(self)
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def __aiter__(self) -> AsyncIterator[Told]:
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncIterator[Told]:
+        while (told := await self.next()) is not None:
+            yield told
+
+
+class Hub:
+    """The listeners of one session in this process."""
+
+    def __init__(self) -> None:
+        self._subscriptions: list[Subscription] = []
+        self.seq = 0
+        self.partial: list[Live] = []
+        """What the open attempt has streamed so far: a late listener gets it first."""
+
+    @property
+    def listening(self) -> bool:
+        return bool(self._subscriptions)
+
+    def subscribe(self, *, live: bool = True, buffer_max: int = BUFFER_MAX) -> Subscription:
+        subscription = Subscription(self, live=live, buffer_max=buffer_max)
+        self._subscriptions.append(subscription)
+        if live and self.partial:
+            subscription.offer(self.partial)
+        return subscription
+
+    def leave(self, subscription: Subscription) -> None:
+        if subscription in self._subscriptions:
+            self._subscriptions.remove(subscription)
+
+    def committed(self, records: list[Record]) -> None:
+        """Tells everyone what is in the log now."""
+        self.seq = records[-1].seq
+        self.partial.clear()
+        for subscription in tuple(self._subscriptions):
+            subscription.offer(records)
+
+    def live(self, deltas: list[Live]) -> None:
+        """Tells everyone what is being written; nothing of it is kept."""
+        if len(self.partial) < BUFFER_MAX:
+            self.partial.extend(deltas)
+        for subscription in tuple(self._subscriptions):
+            subscription.offer(deltas)
+
+    def close(self) -> None:
+        for subscription in tuple(self._subscriptions):
+            subscription.close()

@@ -1,0 +1,68 @@
+"""Structured output: the schema of a type, whether an answer fits it, and the value as that type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from windlass.events.blocks import JsonObject
+from windlass.events.turns import OutputCheck
+from windlass.tools.signature import given, read
+
+FENCE = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
+ERRORS_MAX = 10
+
+
+def _reader(kind: Any) -> Any:
+    """The one parameter of a function that would take the type: tools and outputs read types alike."""
+
+    def answer(value: Any) -> None: ...
+
+    answer.__annotations__ = {"value": kind, "return": None}
+    return read(answer, f"output {getattr(kind, '__name__', kind)!r}", {})
+
+
+def schema_of(kind: Any) -> JsonObject:
+    """The JSON Schema of an output type."""
+    schema = _reader(kind).schema
+    inner: JsonObject = dict(schema["properties"]["value"])
+    if "$defs" in schema:
+        inner["$defs"] = schema["$defs"]
+    return inner
+
+
+class Output:
+    """An output type with its validator."""
+
+    def __init__(self, kind: Any, schema: JsonObject) -> None:
+        from windlass.tools.validate import Validator
+
+        self._kind = kind
+        self._plain = isinstance(kind, Mapping)
+        wrapped = {"type": "object", "properties": {"value": {k: v for k, v in schema.items() if k != "$defs"}}}
+        wrapped["required"] = ["value"]
+        if "$defs" in schema:
+            wrapped["$defs"] = schema["$defs"]
+        self._validator = Validator(wrapped, "the output schema")
+        self._parameters = given(wrapped, None, "output") if self._plain else _reader(kind)
+
+    def check(self, text: str) -> OutputCheck:
+        """Whether an answer is JSON that fits; a fence around it is forgiven, nothing else is repaired."""
+        fenced = FENCE.match(text)
+        try:
+            value = msgspec.json.decode((fenced[1] if fenced else text).strip().encode())
+        except (msgspec.DecodeError, UnicodeError) as error:
+            return OutputCheck(valid=False, errors=(f"the answer is not JSON: {error}",))
+        errors = self._validator.errors({"value": value})
+        if errors:
+            return OutputCheck(valid=False, errors=tuple(errors[:ERRORS_MAX]))
+        return OutputCheck(valid=True, value=value)
+
+    def parse(self, value: Any) -> Any:
+        """A checked value as the output type."""
+        if self._plain:
+            return value
+        return self._parameters.values({"value": value})["value"]

@@ -1,0 +1,248 @@
+"""Performs one effect and reports what came of it as a fact. Knows nothing of the log; never decides."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from windlass.events.base import Command, Fact
+from windlass.events.blocks import JsonObject, Text
+from windlass.events.calls import CallBody, CallReceived, PreparedBody, ResultBody, ToolFinished, ToolPrepared
+from windlass.events.failures import Failure, failure
+from windlass.events.live import AttemptSuperseded, CallDelta, Live, ReasoningDelta, TextDelta
+from windlass.events.permissions import PermissionRequested
+from windlass.events.questions import QuestionRequested
+from windlass.events.turns import ModelFailed, ModelReplied
+from windlass.kernel.effects import AskPerson, CallModel, PrepareCall, RunTool
+from windlass.models.base import CallPartDelta, ReasoningPart, RefusalPart, Reply, TextPart
+from windlass.models.tokens import estimate_block
+from windlass.tools.context import ToolContext
+
+from .approvals import PermissionAsk, QuestionAsk, command_for
+
+if TYPE_CHECKING:
+    from windlass.tools.context import Seat
+    from windlass.tools.plane import Plane
+
+    from .approvals import Approver
+    from .binding import Bound
+    from .owner import Owner
+
+
+class Done:
+    """A fact with the blobs that it refers to, ready to be taken."""
+
+    __slots__ = ("blobs", "fact")
+
+    def __init__(self, fact: Fact, blobs: dict[str, bytes] | None = None) -> None:
+        self.fact = fact
+        self.blobs = blobs
+
+
+class Performer:
+    """The hands of one session's driver."""
+
+    def __init__(self, owner: Owner, bound: Bound, plane: Plane, seat: Seat, approver: Approver | None) -> None:
+        self.owner = owner
+        self.bound = bound
+        self.plane = plane
+        self.seat = seat
+        self.approver = approver
+        self.partial_text: list[str] = []
+
+    # --- models ---
+
+    async def call_model(self, effect: CallModel) -> Done:
+        """Sends a request and waits for its one reply or failure, streaming what comes."""
+        owner, ports = self.owner, self.owner.ports
+        items = await owner.items()
+        request = self.bound.request(owner.state, effect, items)
+        self.partial_text = []
+        started = ports.monotonic_ms()
+        ports.point("before_model")
+        try:
+            answer = await self._stream(request, effect)
+        except Exception as error:  # a model that raises is our bug or its author's; the run must learn of it
+            answer = failure("internal", f"the model raised {type(error).__name__}: {error}", retryable=False)
+        ports.point("after_model")
+        duration = max(0, ports.monotonic_ms() - started)
+        if isinstance(answer, Reply):
+            fact = self.bound.replied(owner.state, effect, answer, prepare=True)
+            if fact.duration_ms == 0:
+                fact = cast(ModelReplied, _with(fact, duration_ms=duration))
+            return Done(fact, dict(answer.generated) or None)
+        visible = bool(self.partial_text)
+        if visible and owner.hub.listening:
+            owner.hub.live([AttemptSuperseded(request_id=effect.request_id, reason="failed", after_seq=owner.hub.seq)])
+        return Done(
+            ModelFailed(
+                request_id=effect.request_id,
+                failure=answer,
+                duration_ms=duration,
+                visible=visible,
+                sample=ports.sample(),
+            )
+        )
+
+    async def _stream(self, request: Any, effect: CallModel) -> Reply | Failure:
+        hub, name = self.owner.hub, effect.request_id
+        main = effect.lane == "main"
+        index = 0
+        stream = self.bound.model.stream(request)
+        try:
+            async for piece in stream:
+                if isinstance(piece, Reply | Failure):
+                    return piece
+                deltas = piece if isinstance(piece, list) else [piece]
+                if main:
+                    self._keep(deltas)
+                    if hub.listening:
+                        hub.live(_live(deltas, name, hub.seq, index))
+                        index += len(deltas)
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+        return failure("truncated_reply", "the model's stream ended without an answer")
+
+    def _keep(self, deltas: list[Any]) -> None:
+        for delta in deltas:
+            if type(delta) is TextPart:
+                self.partial_text.append(delta.text)
+
+    # --- tools ---
+
+    async def prepare(self, effect: PrepareCall) -> Done:
+        """Looks up what the gate needs to know of a call."""
+        state = self.owner.state
+        body = await self.arguments(effect.call_id)
+        prepared = self.bound.prepared(state, effect.tool, body.args, body.text)
+        return Done(
+            ToolPrepared(
+                call_id=effect.call_id,
+                digest=prepared.digest,
+                body=PreparedBody(prepared=prepared, args=body.args, text=body.text),
+            )
+        )
+
+    async def run_tool(self, effect: RunTool) -> Done:
+        """Runs a tool under its key."""
+        owner, ports = self.owner, self.owner.ports
+        tool = self.bound.tools.get(effect.tool)
+        if tool is None:
+            return Done(_unavailable(effect))
+        body = await self.arguments(effect.call_id)
+        state = owner.state
+        context = ToolContext(
+            session=state.session_id,
+            call_id=effect.call_id,
+            tool=effect.tool,
+            run_id=state.run.run_id if state.run is not None else "",
+            agent=state.agent.name,
+            epoch=owner.epoch,
+            attempt=effect.attempt,
+            depth=state.depth,
+            seat=self.seat,
+        )
+        started = ports.monotonic_ms()
+        ports.point("before_tool")
+        outcome = await self.plane.run(tool, body, context)
+        ports.point("after_tool")
+        tokens = sum(estimate_block(block) for block in (outcome.body.content if outcome.body else ()))
+        fact = outcome.fact(effect.call_id, duration_ms=max(0, ports.monotonic_ms() - started), tokens=tokens)
+        blobs = {blob.ref.digest: blob.read() for blob in outcome.blobs}
+        for blob in outcome.blobs:
+            blob.close()
+        return Done(fact, blobs or None)
+
+    async def arguments(self, call_id: str) -> CallBody:
+        """The arguments of a call, as its reply, its person or its hooks left them."""
+        call = self.owner.state.calls[call_id]
+        if call.changed_seq is not None:
+            changed = await self.owner.event(call.changed_seq)
+            if isinstance(changed, ToolPrepared) and changed.body is not None:
+                return CallBody(args=changed.body.args, text=changed.body.text)
+        source = await self.owner.event(call.source_seq)
+        if isinstance(source, ModelReplied) and source.body is not None:
+            found = source.body.calls[call.ordinal].call
+            return CallBody(args=found.args, text=found.text)
+        if isinstance(source, CallReceived) and source.body is not None:
+            return CallBody(args=source.body.args)
+        return CallBody(args={})
+
+    # --- people ---
+
+    async def ask(self, effect: AskPerson) -> Command | None:
+        """Asks whoever may answer; None where nobody is there."""
+        if self.approver is None:
+            return None
+        state = self.owner.state
+        event = await self.owner.event(state.asks[effect.ask_id].seq)
+        asked = _asked(state.session_id, event)
+        if asked is None:
+            return None
+        verdict = await self.approver(asked)
+        return command_for(asked, verdict, command_id=f"approver:{self.owner.ports.fresh_id()}")
+
+
+def _asked(session: str, event: Any) -> PermissionAsk | QuestionAsk | None:
+    if isinstance(event, PermissionRequested):
+        return PermissionAsk(
+            session=session,
+            request_id=event.request_id,
+            call_id=event.call_id,
+            tool=event.tool,
+            digest=event.digest,
+            detail=event.body.detail if event.body is not None else None,
+            why=event.body.why if event.body is not None else "",
+        )
+    if isinstance(event, QuestionRequested) and event.body is not None:
+        return QuestionAsk(
+            session=session, question_id=event.question_id, call_id=event.call_id, kind=event.kind, body=event.body
+        )
+    return None
+
+
+def _unavailable(effect: RunTool) -> ToolFinished:
+    told = f"the tool {effect.tool!r} is not available in this process"
+    return ToolFinished(
+        call_id=effect.call_id,
+        ok=False,
+        failure=failure("tool_unavailable", told),
+        error_code="tool_unavailable",
+        tokens=16,
+        body=ResultBody(content=(Text(text=told),)),
+    )
+
+
+def _live(deltas: list[Any], request_id: str, seq: int, index: int) -> list[Live]:
+    found: list[Live] = []
+    for offset, delta in enumerate(deltas):
+        place = index + offset
+        kind = type(delta)
+        if kind is TextPart or kind is RefusalPart:
+            found.append(TextDelta(request_id=request_id, text=delta.text, after_seq=seq, index=place))
+        elif kind is ReasoningPart:
+            found.append(ReasoningDelta(request_id=request_id, text=delta.text, after_seq=seq, index=place))
+        elif kind is CallPartDelta:
+            found.append(
+                CallDelta(
+                    request_id=request_id,
+                    ordinal=delta.ordinal,
+                    tool=delta.tool,
+                    fragment=delta.fragment,
+                    after_seq=seq,
+                    index=place,
+                )
+            )
+    return found
+
+
+def _with(fact: Any, **changes: Any) -> Any:
+    import msgspec
+
+    return msgspec.structs.replace(fact, **changes)
+
+
+Report = Callable[[Done], Awaitable[None]]
+Args = JsonObject

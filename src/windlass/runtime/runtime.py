@@ -1,0 +1,604 @@
+"""The runtime: a store, the agents bound to code, and a driver for each session that is owed work.
+
+`drive` is the only way in which work happens: first runs, resumes, timers and commands of other processes all go
+through it. One task watches the store, one keeps the leases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from windlass.events import codec
+from windlass.events.base import Command, Event
+from windlass.events.calls import CallReceived, UserCallBody
+from windlass.events.errors import LeaseHeld, NotFound, Refused, StaleEpoch, UsageError
+from windlass.events.runs import CommandRefused, Terminal
+from windlass.events.sessions import SessionForked, SessionResumed, SessionShutDown, SessionStarted
+from windlass.events.specs import ItemRef
+from windlass.events.turns import ModelReplied
+from windlass.kernel import log
+from windlass.kernel.state import State
+from windlass.store.base import Durability, InboxCommand, Key, Origin, Query, Store
+from windlass.store.chain import history
+
+from .agent import Agent
+from .approvals import Approver
+from .binding import Bound, bound_names
+from .driver import Driver, Rested, SessionSeat
+from .hub import Hub, Record, Told
+from .owner import Owner
+from .performer import Performer
+from .ports import Ports, SystemPorts
+from .result import Result, result_of
+from .session import Session, ends
+
+LEASE_MS = 15_000
+POLL_MS = 100
+PARKED_MAX = 1_000
+OWED_AT_ONCE = 200
+
+
+class Active:
+    """A session that this process drives now."""
+
+    def __init__(self, owner: Owner, driver: Driver) -> None:
+        self.owner = owner
+        self.driver = driver
+        self.task: asyncio.Task[Rested] | None = None
+
+
+class Runtime:
+    """Runs sessions over one store."""
+
+    def __init__(
+        self,
+        store: Store | str,
+        *,
+        durability: Durability = "full",
+        agents: Sequence[Agent] = (),
+        tenant: str = "default",
+        ports: Ports | None = None,
+        approver: Approver | None = None,
+        lease_ms: int = LEASE_MS,
+        poll_ms: int = POLL_MS,
+        plane: Any = None,
+    ) -> None:
+        self._given = store
+        self._durability = durability
+        self.tenant = tenant
+        self.ports = ports or SystemPorts()
+        self.approver = approver
+        self.runner = f"runner-{self.ports.fresh_id()}"
+        self.parked: dict[Key, str] = {}
+        self._lease_ms = lease_ms
+        self._poll_ms = poll_ms
+        self._plane = plane
+        self._bound: dict[str, Bound] = {}
+        self._agents = list(agents)
+        self._active: dict[Key, Active] = {}
+        self._opening: dict[Key, asyncio.Lock] = {}
+        self._hubs: dict[Key, Hub] = {}
+        self._wakes: dict[Key, int] = {}
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._closed = False
+
+    # --- life ---
+
+    async def start(self) -> Runtime:
+        """Opens the store, binds the agents, drives what is owed, and watches the store."""
+        if isinstance(self._given, str):
+            from windlass.store import open_store
+
+            self.store = await open_store(self._given, durability=self._durability)
+        else:
+            self.store = self._given
+        if self._plane is None:
+            from windlass.tools.plane import LocalPlane
+
+            self._plane = LocalPlane()
+        for agent in self._agents:
+            self.bind(agent)
+        self._tasks = [
+            self.ports.spawn(self._watch(), "windlass:watch"),
+            self.ports.spawn(self._keep_leases(), "windlass:leases"),
+        ]
+        await self._drive_owed()
+        return self
+
+    async def __aenter__(self) -> Runtime:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stops driving, gives the leases back and closes models and the store it opened. Safe twice. What was under
+        way is owed again to whoever opens the store next."""
+        if self._closed:
+            return
+        self._closed = True
+        tasks = [*self._tasks, *(a.task for a in self._active.values() if a.task is not None)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for key, active in self._active.items():
+            await self.store.release(key, runner=self.runner, epoch=active.owner.epoch)
+        for hub in self._hubs.values():
+            hub.close()
+        for bound in self._bound.values():
+            await bound.close()
+        if self._plane is not None:
+            await self._plane.close()
+        if isinstance(self._given, str):
+            await self.store.close()
+
+    def bind(self, agent: Agent) -> Bound:
+        """Makes an agent's code known, so that its sessions can be driven here."""
+        known = self._bound.get(agent.name)
+        if known is not None and known.agent is agent:
+            return known
+        if known is not None:
+            raise UsageError(f"another agent named {agent.name!r} is bound already: give one of them another name")
+        model = agent.model
+        if model is None or isinstance(model, str):
+            from windlass.models.catalogue import open_model
+
+            model = open_model(model)
+        bound = self._bound[agent.name] = Bound(agent, model)
+        return bound
+
+    # --- sessions ---
+
+    async def session(
+        self, agent: Agent, session_id: str | None = None, *, title: str = "", metadata: dict[str, str] | None = None
+    ) -> Session:
+        """Creates a session or finds it. One that was cut off goes on by itself."""
+        bound = self.bind(agent)
+        key = Key(self.tenant, session_id or self.ports.fresh_id())
+        await self.store.create(key)
+        head = await self.store.head(key)
+        if head is None or head.seq == 0:
+            await self._begin(key, bound, title, metadata or {})
+        else:
+            await self._check_agent(key, agent)
+            row = await self.store.get_index(key)
+            if row is not None and row.owed:
+                await self._ensure_driven(key)
+        return Session(self, key)
+
+    async def get(self, session_id: str) -> Session:
+        """A handle on a session that exists. Raises `NotFound` otherwise."""
+        key = Key(self.tenant, session_id)
+        if await self.store.head(key) is None:
+            raise NotFound(f"there is no session {session_id!r}: list them with sessions()")
+        return Session(self, key)
+
+    async def sessions(self, **filters: Any) -> list[Any]:
+        """What the index knows of the sessions, newest change first."""
+        return list(await self.store.find(Query(tenant=self.tenant, **filters)))
+
+    async def _begin(self, key: Key, bound: Bound, title: str, metadata: dict[str, str]) -> None:
+        owner = Owner(self.store, key, self.ports, self.hub(key))
+        claim = await self._claim(key)
+        owner.epoch = claim
+        await owner.load()
+        if log.is_new(owner.state):
+            fact = SessionStarted(
+                command_id=f"start:{key.session}",
+                session_id=key.session,
+                epoch=owner.epoch,
+                setup=bound.setup(),
+                title=title,
+                metadata=metadata,
+                knowledge_tokens=bound.knowledge_tokens(),
+                producer=f"kernel {log.KERNEL_VERSION}",
+                body=bound.setup_body(),
+            )
+            await owner.take(fact, takes=(fact.command_id,))
+        await self._adopt(key, owner, bound)
+
+    async def _check_agent(self, key: Key, agent: Agent) -> None:
+        row = await self.store.get_index(key)
+        if row is not None and row.agent and row.agent != agent.name:
+            raise UsageError(f"session {key.session!r} belongs to agent {row.agent!r}, not to {agent.name!r}")
+
+    async def _claim(self, key: Key) -> int:
+        claim = await self.store.claim(
+            key, runner=self.runner, ttl_ms=self._lease_ms, now_ms=self.ports.now_ms(), renew=False
+        )
+        return claim.epoch
+
+    # --- driving ---
+
+    def hub(self, key: Key) -> Hub:
+        found = self._hubs.get(key)
+        if found is None:
+            found = self._hubs[key] = Hub()
+        return found
+
+    async def _ensure_driven(self, key: Key) -> Active | None:
+        """The active session, opened and resumed where it was not; None where somebody else has it or its agent is
+        not bound here."""
+        lock = self._opening.setdefault(key, asyncio.Lock())
+        async with lock:
+            active = self._active.get(key)
+            if active is not None:
+                self._run(key, active)
+                return active
+            try:
+                return await self._open(key)
+            except LeaseHeld:
+                return None
+
+    async def _open(self, key: Key) -> Active | None:
+        owner = Owner(self.store, key, self.ports, self.hub(key))
+        owner.epoch = await self._claim(key)
+        try:
+            await owner.load()
+            bound = self._bound.get(owner.state.agent.name)
+            if bound is None:
+                await self.store.release(key, runner=self.runner, epoch=owner.epoch)
+                return None
+            await owner.take(self._resumed(owner, bound))
+        except (Refused, StaleEpoch):
+            raise
+        except Exception as error:
+            # A session that cannot be opened must not take the others with it.
+            self._park(key, f"{type(error).__name__}: {error}")
+            await self.store.release(key, runner=self.runner, epoch=owner.epoch)
+            raise
+        return await self._adopt(key, owner, bound)
+
+    def _resumed(self, owner: Owner, bound: Bound) -> SessionResumed:
+        state = owner.state
+        now = {spec.name: spec.digest for spec in bound.specs()}
+        recorded = {name: spec.digest for name, spec in state.tools.items()}
+        changed = bound.ref.digest != state.agent.digest or now != recorded
+        return SessionResumed(
+            epoch=owner.epoch,
+            runner=self.runner,
+            agent=bound.ref if changed else None,
+            tools=bound.specs() if changed else None,
+            body=bound.setup_body() if changed else None,
+        )
+
+    async def _adopt(self, key: Key, owner: Owner, bound: Bound) -> Active:
+        rendered = bound.instructions(owner.state)
+        if rendered is not None:
+            await owner.take(rendered)
+        seat = SessionSeat(owner)
+        performer = Performer(owner, bound, self._plane, seat, bound.agent.approver or self.approver)
+        driver = Driver(owner, performer)
+        seat.driver = driver
+        active = self._active[key] = Active(owner, driver)
+        self._run(key, active)
+        return active
+
+    def _run(self, key: Key, active: Active) -> None:
+        if (active.task is None or active.task.done()) and not self._closed:
+            active.task = self.ports.spawn(self._drive(key, active), f"windlass:drive:{key.session}")
+
+    async def _drive(self, key: Key, active: Active) -> Rested:
+        try:
+            rested = await active.driver.run()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self._park(key, f"{type(error).__name__}: {error}")
+            rested = Rested(status="parked", reason=str(error))
+        if rested.status in ("lost_epoch", "parked"):
+            self._active.pop(key, None)
+        if rested.wake_at_ms is not None:
+            self._wakes[key] = rested.wake_at_ms
+        else:
+            self._wakes.pop(key, None)
+        return rested
+
+    async def drive(self, session_id: str) -> Rested:
+        """Drives one session until it rests, and says how."""
+        key = Key(self.tenant, session_id)
+        active = await self._ensure_driven(key)
+        if active is None or active.task is None:
+            why = self.parked.get(key, "its agent is not bound here, or another process drives it")
+            return Rested(status="parked", reason=why)
+        return await asyncio.shield(active.task)
+
+    def _park(self, key: Key, reason: str) -> None:
+        self.parked[key] = reason
+        while len(self.parked) > PARKED_MAX:
+            del self.parked[next(iter(self.parked))]
+
+    async def _drive_owed(self) -> None:
+        """Takes up the sessions that are owed work and whose agent is bound here."""
+        for name in self._bound:
+            for row in await self.store.find(Query(tenant=self.tenant, agent=name, owed=True, limit=OWED_AT_ONCE)):
+                await self._try_to_drive(Key(row.tenant, row.session))
+
+    async def _try_to_drive(self, key: Key) -> None:
+        if key in self.parked:
+            return
+        try:
+            await self._ensure_driven(key)
+        except Exception as error:  # one bad session must not stop the rest
+            self._park(key, f"{type(error).__name__}: {error}")
+
+    # --- the two watching tasks ---
+
+    async def _watch(self) -> None:
+        """Notices what other processes wrote, and timers that have come due."""
+        while True:
+            await self.ports.sleep_ms(self._poll_ms)
+            now = self.ports.now_ms()
+            for key in [key for key, at_ms in self._wakes.items() if at_ms <= now]:
+                self._wakes.pop(key, None)
+                await self._try_to_fire(key)
+            if await self.store.changed():
+                await self._notice()
+
+    async def _try_to_fire(self, key: Key) -> None:
+        from windlass.events.runs import TimerFired
+
+        try:
+            active = await self._ensure_driven(key)
+            if active is None:
+                return
+            for timer in [t for t in active.owner.state.timers.values() if t.at_ms <= self.ports.now_ms()]:
+                try:
+                    await active.owner.take(TimerFired(timer_id=timer.timer_id))
+                except Refused:
+                    continue
+            active.driver.nudge()
+            self._run(key, active)
+        except Exception as error:
+            self._park(key, f"{type(error).__name__}: {error}")
+
+    async def _notice(self) -> None:
+        for key, active in list(self._active.items()):
+            if active.task is not None and not active.task.done():
+                active.driver.look()
+            elif await self.store.inbox(key, limit=1):
+                await self._try_to_drive(key)
+        for name in self._bound:
+            for row in await self.store.find(Query(tenant=self.tenant, agent=name, limit=OWED_AT_ONCE)):
+                key = Key(row.tenant, row.session)
+                if key in self._active or key in self.parked:
+                    continue
+                if row.owed or await self.store.inbox(key, limit=1):
+                    await self._try_to_drive(key)
+
+    async def _keep_leases(self) -> None:
+        while True:
+            await self.ports.sleep_ms(self._lease_ms // 3)
+            for key, active in list(self._active.items()):
+                try:
+                    await self.store.keep(
+                        key,
+                        runner=self.runner,
+                        epoch=active.owner.epoch,
+                        ttl_ms=self._lease_ms,
+                        now_ms=self.ports.now_ms(),
+                    )
+                except StaleEpoch:
+                    self._active.pop(key, None)
+                    if active.task is not None:
+                        active.task.cancel()
+
+    # --- commands ---
+
+    async def send(self, key: Key, command: Command) -> None:
+        """Has a command taken: directly where this process can own the session, through the inbox otherwise. Raises
+        `Refused` where it does not fit now."""
+        active = await self._ensure_driven(key)
+        if active is None:
+            await self.store.send(
+                key,
+                InboxCommand(
+                    command_id=command.command_id, at_ms=self.ports.now_ms(), data=codec.encode_command(command)
+                ),
+            )
+            return
+        command = self._prepared(active, command)
+        try:
+            await active.driver.submit(command)
+        except StaleEpoch:
+            self._active.pop(key, None)
+            await self.send(key, command)
+            return
+        self._run(key, active)
+
+    def _prepared(self, active: Active, command: Command) -> Command:
+        """A person's own call is prepared like any other."""
+        if not isinstance(command, CallReceived) or command.body is None or command.body.prepared is not None:
+            return command
+        import msgspec
+
+        prepared = active.driver.performer.bound.prepared(active.owner.state, command.tool, command.body.args, None)
+        return msgspec.structs.replace(command, body=UserCallBody(args=command.body.args, prepared=prepared))
+
+    async def follow(self, key: Key, command: Command) -> AsyncIterator[Told]:
+        """Sends a command and gives what follows, until its terminal."""
+        hub = self.hub(key)
+        head = await self.store.head(key)
+        after = head.seq if head is not None else 0
+        listener = hub.subscribe()
+        try:
+            await self.send(key, command)
+            async for told in self._merged(key, listener, after):
+                yield told
+                if isinstance(told, Record) and ends(told.event, command.command_id):
+                    return
+        finally:
+            listener.close()
+
+    async def tail(self, key: Key, *, after: int = 0) -> AsyncIterator[Told]:
+        """The log after a seq, then what happens, live."""
+        listener = self.hub(key).subscribe()
+        try:
+            async for told in self._merged(key, listener, after):
+                yield told
+        finally:
+            listener.close()
+
+    async def _merged(self, key: Key, listener: Any, after: int) -> AsyncIterator[Told]:
+        """Reads the log up to where the listener begins, then the listener; a gap is filled from the log."""
+        local = key in self._active
+        if not local:
+            async for record in self._poll(key, after):
+                yield record
+            return
+        async for record in self.records(key, after=after):
+            yield record
+            after = record.seq
+        async for told in listener:
+            if isinstance(told, Record):
+                if told.seq <= after:
+                    continue
+                if told.seq > after + 1:
+                    async for record in self.records(key, after=after):
+                        if record.seq < told.seq:
+                            yield record
+                after = told.seq
+            yield told
+        if listener.lagging:
+            from windlass.events.live import StreamTruncated
+
+            yield StreamTruncated(reason="disconnected", cursor=str(after))
+
+    async def _poll(self, key: Key, after: int) -> AsyncIterator[Record]:
+        """Follows a session that another process drives: its committed records, as they appear."""
+        while True:
+            async for record in self.records(key, after=after):
+                yield record
+                after = record.seq
+            await self.ports.sleep_ms(self._poll_ms)
+
+    async def records(self, key: Key, *, after: int = 0, until: int | None = None) -> AsyncIterator[Record]:
+        """The committed records of a session after a seq."""
+        start = after
+        head = await self.store.head(key)
+        if head is None or head.seq <= after:
+            return
+        # An append may begin before `after` and end behind it.
+        begin = max(0, start - 1_024)
+        async for sealed in history(self.store, key, after=begin, until=until):
+            if sealed.last_seq <= start:
+                continue
+            append = codec.decode(sealed.data)
+            for offset, event in enumerate(append.events):
+                seq = append.first_seq + offset
+                if seq > start and isinstance(event, Event):
+                    yield Record(seq=seq, at_ms=append.at_ms, event=event, first=append.first_seq)
+
+    # --- looking ---
+
+    async def state(self, key: Key) -> State:
+        """The state of a session, as the log has it."""
+        active = self._active.get(key)
+        if active is not None and not active.owner.stale:
+            return log.copy(active.owner.state)
+        owner = Owner(self.store, key, self.ports, Hub())
+        await owner.load()
+        return owner.state
+
+    async def history_at(self, key: Key, to_seq: int) -> tuple[tuple[ItemRef, ...], int]:
+        """What was visible at the last append boundary at or before a seq, and that boundary."""
+        state, last = State(), 0
+        async for sealed in history(self.store, key, until=to_seq):
+            log.fold_append(state, codec.decode(sealed.data, bodies=False))
+            last = sealed.last_seq
+            if state.turn is None:
+                whole, at = tuple(state.history), last
+        if last == 0:
+            return (), 0
+        return (whole, at) if state.turn is not None else (tuple(state.history), last)
+
+    async def wait_idle(self, key: Key) -> None:
+        """Waits until no run is active."""
+        listener = self.hub(key).subscribe(live=False)
+        try:
+            while (await self.state(key)).active:
+                if key in self._active:
+                    if await listener.next() is None:
+                        return
+                else:
+                    await self.ports.sleep_ms(self._poll_ms)
+        finally:
+            listener.close()
+
+    async def result(self, key: Key) -> Result:
+        """How the current run ends, or how the last one ended."""
+        await self.wait_idle(key)
+        state = await self.state(key)
+        if state.run is None:
+            raise UsageError(f"session {key.session!r} has had no run yet: send it a prompt first")
+        terminal: Terminal | None = None
+        reply: ModelReplied | None = None
+        async for record in self.records(key):
+            if isinstance(record.event, Terminal):
+                terminal = record.event
+            elif isinstance(record.event, ModelReplied) and record.seq == state.run.last_reply_seq:
+                reply = record.event
+        assert terminal is not None, "a session at rest has a terminal"
+        return result_of(key.session, terminal, reply, self._output(state, reply))
+
+    def _output(self, state: State, reply: ModelReplied | None) -> Any:
+        bound = self._bound.get(state.agent.name)
+        if bound is None or reply is None or reply.body is None or reply.body.output is None:
+            return None
+        found = reply.body.output
+        return bound.parse_output(found.value) if found.valid else None
+
+    # --- forks ---
+
+    async def fork(self, key: Key, session_id: str | None, *, at_seq: int | None = None) -> Session:
+        """A new session that continues another one; O(1), the history is shared."""
+        boundary, chain = await self._boundary(key, at_seq)
+        branch = Key(key.tenant, session_id or self.ports.fresh_id())
+        made = await self.store.create(branch, origin=Origin(session=key.session, seq=boundary, hash=chain))
+        if not made:
+            raise UsageError(f"session {branch.session!r} exists already: give the fork another id")
+        owner = Owner(self.store, branch, self.ports, self.hub(branch))
+        owner.epoch = await self._claim(branch)
+        await owner.load()
+        fact = SessionForked(
+            session_id=branch.session,
+            origin_id=key.session,
+            at_seq=boundary,
+            origin_hash=chain,
+            epoch=owner.epoch,
+            by=self.runner,
+        )
+        await owner.take(fact)
+        bound = self._bound.get(owner.state.agent.name)
+        if bound is not None:
+            await self._adopt(branch, owner, bound)
+        return Session(self, branch)
+
+    async def _boundary(self, key: Key, at_seq: int | None) -> tuple[int, str]:
+        """The end of the last append at or before a seq, and its hash."""
+        found: tuple[int, str] | None = None
+        async for sealed in history(self.store, key, until=at_seq):
+            found = (sealed.last_seq, sealed.hash)
+        if found is None:
+            raise UsageError(f"session {key.session!r} has no record at or before {at_seq}")
+        return found
+
+    async def shut_down(self, session_id: str, *, reason: str = "") -> None:
+        """Puts the sums of a session on record; it may be resumed later."""
+        active = await self._ensure_driven(Key(self.tenant, session_id))
+        if active is not None:
+            await active.owner.take(SessionShutDown(reason=reason))
+
+    def agents(self) -> str:
+        """The names of the agents that are bound here."""
+        return bound_names(self._bound)
+
+
+def refusal_of(events: list[Event], command_id: str) -> CommandRefused | None:
+    """The refusal of a command among some events."""
+    for event in events:
+        if isinstance(event, CommandRefused) and event.command_id == command_id:
+            return event
+    return None

@@ -1,0 +1,350 @@
+"""A session as its user holds it: commands as methods, events as a stream, the result of a run.
+
+The handle owns nothing: any number of handles, in any number of processes, may point to one session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Generator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from windlass.events.base import Command, Event
+from windlass.events.blocks import AnyAttachment, InputBlock, JsonObject, Text
+from windlass.events.calls import CallReceived, ResultBody, ResultReceived, ToolSettled, UserCallBody
+from windlass.events.context import CompactReceived
+from windlass.events.live import Live
+from windlass.events.permissions import FeedbackBody, PermissionApproved, PermissionDenied, Scope
+from windlass.events.questions import Answer, AnswerBody, AnswerReceived
+from windlass.events.runs import (
+    CancelReceived,
+    CommandCompleted,
+    CommandRefused,
+    InterruptReceived,
+    PromptBody,
+    PromptReceived,
+    QueueEdited,
+    SignalBody,
+    SignalReceived,
+    Terminal,
+    WakeReceived,
+)
+from windlass.events.sessions import (
+    AnyChange,
+    ChangeMetadata,
+    ChangeMode,
+    ChangeReceived,
+    ChangeTitle,
+    RewindReceived,
+)
+from windlass.events.specs import Behavior, Origin, RunOptions, WorkMode
+from windlass.models.tokens import estimate_block
+from windlass.store.base import Key
+
+from .hub import Record
+from .result import Result
+
+if TYPE_CHECKING:
+    from windlass.kernel.state import State
+
+    from .runtime import Runtime
+
+Outcome = Terminal | CommandCompleted | CommandRefused
+
+
+class Sent:
+    """A command on its way. Await it: it is acknowledged, kept and will be carried out. Iterate it instead: the events
+    that follow, live, until its terminal. Leaving the loop detaches; it never cancels."""
+
+    def __init__(self, session: Session, command: Command) -> None:
+        self._session = session
+        self._command = command
+        self.command_id = command.command_id
+
+    def __await__(self) -> Generator[Any, None, str]:
+        return self._send().__await__()
+
+    async def _send(self) -> str:
+        await self._session.runtime.send(self._session.key, self._command)
+        return self.command_id
+
+    def __aiter__(self) -> AsyncIterator[Event | Live]:
+        return self._events()
+
+    async def _events(self) -> AsyncIterator[Event | Live]:
+        runtime, key = self._session.runtime, self._session.key
+        async for told in runtime.follow(key, self._command):
+            yield told.event if isinstance(told, Record) else told
+
+
+class Session:
+    """One durable piece of agent work."""
+
+    def __init__(self, runtime: Runtime, key: Key) -> None:
+        self.runtime = runtime
+        self.key = key
+
+    @property
+    def session_id(self) -> str:
+        return self.key.session
+
+    def _id(self, given: str | None) -> str:
+        return given or self.runtime.ports.fresh_id()
+
+    # --- talking ---
+
+    def prompt(
+        self,
+        text: str | Sequence[InputBlock],
+        *,
+        behavior: Behavior | None = None,
+        attachments: Sequence[AnyAttachment] = (),
+        options: RunOptions | None = None,
+        origin: Origin | None = None,
+        command_id: str | None = None,
+        actor: str = "user",
+    ) -> Sent:
+        """Says something to the agent."""
+        content: tuple[InputBlock, ...] = (Text(text=text),) if isinstance(text, str) else tuple(text)
+        return Sent(
+            self,
+            PromptReceived(
+                command_id=self._id(command_id),
+                actor=actor,
+                behavior=behavior,
+                origin=origin or Origin(),
+                tokens=sum(estimate_block(block) for block in content),
+                bytes=sum(len(block.text) for block in content if isinstance(block, Text)),
+                options=options,
+                body=PromptBody(content=content, attachments=tuple(attachments)),
+            ),
+        )
+
+    def answer(
+        self,
+        question_id: str,
+        answer: str | Sequence[str] | JsonObject | AnswerBody = "",
+        *,
+        outcome: Literal["answered", "declined", "cancelled"] = "answered",
+        action: str | None = None,
+        mode: WorkMode | None = None,
+        command_id: str | None = None,
+        actor: str = "user",
+    ) -> Sent:
+        """Answers a question: with text, with what was picked, with the content of a form, or for a plan an action."""
+        return Sent(
+            self,
+            AnswerReceived(
+                command_id=self._id(command_id),
+                actor=actor,
+                question_id=question_id,
+                outcome=outcome,
+                action=action,
+                mode=mode,
+                tokens=16,
+                body=_answer_body(answer),
+            ),
+        )
+
+    def wake(self, *, command_id: str | None = None, actor: str = "user") -> Sent:
+        """Does the scheduled step now, or goes on with what is owed."""
+        return Sent(self, WakeReceived(command_id=self._id(command_id), actor=actor))
+
+    async def approve(
+        self,
+        request_id: str,
+        *,
+        scope: Scope = "once",
+        pattern: str | None = None,
+        digest: str | None = None,
+        command_id: str | None = None,
+        actor: str = "user",
+    ) -> str:
+        """Allows a call that was asked about."""
+        return await Sent(
+            self,
+            PermissionApproved(
+                command_id=self._id(command_id),
+                actor=actor,
+                request_id=request_id,
+                scope=scope,
+                pattern=pattern,
+                digest=digest,
+            ),
+        )
+
+    async def deny(
+        self,
+        request_id: str,
+        feedback: str = "",
+        *,
+        stop: bool = False,
+        command_id: str | None = None,
+        actor: str = "user",
+    ) -> str:
+        """Refuses a call; the model reads the feedback."""
+        body = FeedbackBody(feedback=feedback) if feedback else None
+        return await Sent(
+            self,
+            PermissionDenied(command_id=self._id(command_id), actor=actor, request_id=request_id, stop=stop, body=body),
+        )
+
+    async def interrupt(self, reason: str = "", *, command_id: str | None = None, actor: str = "user") -> str:
+        """Stops what is running; it may go on later."""
+        return await Sent(self, InterruptReceived(command_id=self._id(command_id), actor=actor, reason=reason))
+
+    async def cancel(self, reason: str = "", *, command_id: str | None = None, actor: str = "user") -> str:
+        """Stops what is running and closes it for good."""
+        return await Sent(self, CancelReceived(command_id=self._id(command_id), actor=actor, reason=reason))
+
+    async def signal(
+        self,
+        kind: str,
+        text: str = "",
+        *,
+        urgency: Literal["critical", "high", "normal", "low"] = "normal",
+        dedupe_key: str | None = None,
+        command_id: str | None = None,
+        actor: str = "user",
+    ) -> str:
+        """Tells the agent that something happened outside."""
+        return await Sent(
+            self,
+            SignalReceived(
+                command_id=self._id(command_id),
+                actor=actor,
+                kind=kind,
+                urgency=urgency,
+                dedupe_key=dedupe_key,
+                tokens=estimate_block(Text(text=text)) + 8,
+                body=SignalBody(text=text),
+            ),
+        )
+
+    # --- tools from outside ---
+
+    async def tool_result(
+        self, call_id: str, text: str, *, ok: bool = True, command_id: str | None = None, actor: str = "user"
+    ) -> str:
+        """Completes a call that a client was to run, or that had suspended itself."""
+        body = ResultBody(content=(Text(text=text),))
+        tokens = estimate_block(Text(text=text))
+        return await Sent(
+            self,
+            ResultReceived(
+                command_id=self._id(command_id), actor=actor, call_id=call_id, ok=ok, tokens=tokens, body=body
+            ),
+        )
+
+    async def settle(
+        self,
+        call_id: str,
+        outcome: Literal["happened", "did_not_happen", "run_again"],
+        text: str = "",
+        *,
+        command_id: str | None = None,
+        actor: str = "user",
+    ) -> str:
+        """Says what became of a call whose outcome was unknown."""
+        body = ResultBody(content=(Text(text=text),)) if text else None
+        return await Sent(
+            self,
+            ToolSettled(
+                command_id=self._id(command_id),
+                actor=actor,
+                call_id=call_id,
+                outcome=outcome,
+                tokens=estimate_block(Text(text=text)) if text else 0,
+                body=body,
+            ),
+        )
+
+    async def call_tool(self, tool: str, *, command_id: str | None = None, actor: str = "user", **args: Any) -> str:
+        """Runs a tool oneself: same gate, same log, marked."""
+        return await Sent(
+            self,
+            CallReceived(
+                command_id=self._id(command_id), actor=actor, tool=tool, body=UserCallBody(args=args, prepared=None)
+            ),
+        )
+
+    # --- the session itself ---
+
+    async def change(self, change: AnyChange, *, command_id: str | None = None, actor: str = "user") -> str:
+        """Changes the session: model, mode, title, metadata, task state, pins, grants, settings."""
+        return await Sent(self, ChangeReceived(command_id=self._id(command_id), actor=actor, change=change))
+
+    async def set_mode(self, mode: WorkMode) -> str:
+        return await self.change(ChangeMode(mode=mode))
+
+    async def set_title(self, title: str) -> str:
+        return await self.change(ChangeTitle(title=title))
+
+    async def set_metadata(self, **metadata: str | None) -> str:
+        return await self.change(ChangeMetadata(metadata=metadata))
+
+    async def edit_queue(self, *prompt_ids: str, command_id: str | None = None, actor: str = "user") -> str:
+        """Puts the waiting prompts in this order; those that are not named are dropped."""
+        return await Sent(self, QueueEdited(command_id=self._id(command_id), actor=actor, order=prompt_ids))
+
+    async def compact(self, instructions: str = "", *, command_id: str | None = None, actor: str = "user") -> str:
+        """Summarises older exchanges now."""
+        return await Sent(
+            self, CompactReceived(command_id=self._id(command_id), actor=actor, instructions=instructions)
+        )
+
+    async def rewind(self, to_seq: int, *, command_id: str | None = None, actor: str = "user") -> str:
+        """Makes the history what it was at `to_seq`; what was done stays done."""
+        restored, at = await self.runtime.history_at(self.key, to_seq)
+        command = RewindReceived(command_id=self._id(command_id), actor=actor, to_seq=at, restored=restored)
+        return await Sent(self, command)
+
+    async def clear(self) -> str:
+        """A fresh context; the log is kept."""
+        return await self.rewind(0)
+
+    async def fork(self, session_id: str | None = None, *, at_seq: int | None = None) -> Session:
+        """A new session that continues this one after the record `at_seq` (its end, unless given)."""
+        return await self.runtime.fork(self.key, session_id, at_seq=at_seq)
+
+    # --- looking ---
+
+    def events(self, *, after: int = 0) -> AsyncIterator[Event | Live]:
+        """Everything in the log after a seq, then what happens, live."""
+        return self._events(after)
+
+    async def _events(self, after: int) -> AsyncIterator[Event | Live]:
+        async for told in self.runtime.tail(self.key, after=after):
+            yield told.event if isinstance(told, Record) else told
+
+    def records(self, *, after: int = 0) -> AsyncIterator[Record]:
+        """The committed records after a seq, as they are now."""
+        return self.runtime.records(self.key, after=after)
+
+    async def state(self) -> State:
+        """What the log adds up to. A copy: changing it changes nothing."""
+        return await self.runtime.state(self.key)
+
+    async def result(self) -> Result:
+        """How the current run ends; waits for it. Of a session at rest: how its last run ended."""
+        return await self.runtime.result(self.key)
+
+    async def wait_idle(self) -> None:
+        """Waits until no run is active."""
+        await self.runtime.wait_idle(self.key)
+
+
+def _answer_body(answer: str | Sequence[str] | JsonObject | AnswerBody) -> AnswerBody:
+    if isinstance(answer, AnswerBody):
+        return answer
+    if isinstance(answer, str):
+        return AnswerBody(answers=(Answer(index=0, text=answer),)) if answer else AnswerBody()
+    if isinstance(answer, dict):
+        return AnswerBody(content=answer)
+    return AnswerBody(answers=(Answer(index=0, selected=tuple(answer)),))
+
+
+def ends(event: Event, command_id: str) -> bool:
+    """Whether an event is the terminal of a command."""
+    if isinstance(event, Terminal):
+        return command_id in event.commands
+    return isinstance(event, CommandCompleted | CommandRefused) and event.command_id == command_id
