@@ -9,12 +9,16 @@ import json
 import os
 import pathlib
 import time
+from collections.abc import Awaitable
 from typing import Any
 
-from tests.store.stores import opener
+from tests.store.faults import PointDisk, PointHooks, hooked
+from tests.store.stores import JSONL_NAME, SQLITE_NAME, opener
 from windlass.events import record
 from windlass.store import sqlite_commits, sqlite_reads, sqlite_writes
 from windlass.store.base import InboxCommand, IndexRow, Key, Store, blob_digest
+from windlass.store.jsonl import JsonlStore
+from windlass.store.sqlite import SqliteStore
 from windlass.testing.kill_rig import Acks, Child
 
 PRELOADED = (concurrent.futures.thread, sqlite_commits, sqlite_reads, sqlite_writes)
@@ -46,9 +50,19 @@ def write(child: Child, arguments: dict[str, Any]) -> None:
     asyncio.run(_write(child, arguments))
 
 
-async def _write(child: Child, arguments: dict[str, Any]) -> None:
+def write_through_points(child: Child, arguments: dict[str, Any]) -> None:
+    """The target with a crash point at, and in the middle of, everything that the store does to its disk."""
     place = pathlib.Path(arguments["place"])
-    store = await opener(arguments["store"])(place)
+    if arguments["store"] == "jsonl":
+        asyncio.run(_write(child, arguments, JsonlStore.open(place / JSONL_NAME, disk=PointDisk(child.point))))
+        return
+    with hooked(PointHooks(child.point)) as vfs:
+        asyncio.run(_write(child, arguments, SqliteStore.open(place / SQLITE_NAME, vfs=vfs)))
+
+
+async def _write(child: Child, arguments: dict[str, Any], opening: Awaitable[Store] | None = None) -> None:
+    place = pathlib.Path(arguments["place"])
+    store = await (opening or opener(arguments["store"])(place))
     acks = Acks(str(place / "acks.txt"))
     busy = Busy(child)
     rounds = arguments.get("rounds", 1_000_000)
@@ -79,10 +93,12 @@ class Session:
 
     async def work(self, rounds: int) -> None:
         for number in range(rounds):
-            if number % 8 == 0:
-                await self.send(f"{self.epoch}-{number}")
-            takes = [command.command_id for command in await self.store.inbox(self.key)] if number % 8 == 2 else []
-            await self.append(takes, events=1 + number % 3, with_blob=number % 5 == 0)
+            takes = [command.command_id for command in await self.store.inbox(self.key)] if number % 8 == 5 else []
+            append = self.append(takes, events=1 + number % 3, with_blob=number % 5 == 0)
+            if number % 8 == 3:
+                await asyncio.gather(append, self.send(f"{self.epoch}-{number}"))
+            else:
+                await append
 
     async def send(self, command_id: str) -> None:
         await self.store.send(

@@ -14,6 +14,9 @@ from windlass.store.memory import MemoryStore
 from windlass.store.sqlite import SqliteStore
 from windlass.testing.store_kit import StoreCase
 
+SQLITE_NAME = "store.db"
+JSONL_NAME = "store.jsonl.d"
+
 
 class Subject(msgspec.Struct, frozen=True):
     """One kind of store."""
@@ -31,19 +34,19 @@ async def open_memory(place: pathlib.Path) -> Store:
 
 
 async def open_sqlite(place: pathlib.Path) -> Store:
-    return await SqliteStore.open(place / "store.db")
+    return await SqliteStore.open(place / SQLITE_NAME)
 
 
 async def open_sqlite_normal(place: pathlib.Path) -> Store:
-    return await SqliteStore.open(place / "store.db", durability="normal")
+    return await SqliteStore.open(place / SQLITE_NAME, durability="normal")
 
 
 async def open_jsonl(place: pathlib.Path) -> Store:
-    return await JsonlStore.open(place / "store.jsonl.d")
+    return await JsonlStore.open(place / JSONL_NAME)
 
 
 async def open_jsonl_normal(place: pathlib.Path) -> Store:
-    return await JsonlStore.open(place / "store.jsonl.d", durability="normal")
+    return await JsonlStore.open(place / JSONL_NAME, durability="normal")
 
 
 class DirectoryMap:

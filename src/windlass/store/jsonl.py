@@ -491,7 +491,7 @@ class JsonlStore:
 
     async def inbox(self, key: Key, *, limit: int = 100) -> list[InboxCommand]:
         check_key(key)
-        return await self._do(lambda files: files.view(key).ledger.inbox(limit))
+        return await self._do(lambda files: files.view(key).waiting(limit))
 
     async def taken(self, key: Key, *, after: str = "", limit: int = 1000) -> list[TakenCommand]:
         check_key(key)

@@ -29,6 +29,8 @@ PAGE_LINES = 256
 PAGE_BYTES = 1024 * 1024
 
 Kept = TypeVar("Kept")
+Damage = tuple[str, int, int]
+"""(what to say, the first seq that is lost, the offset)."""
 Stamp = tuple[int, int]
 """(inode, size) of a file: equal stamps mean that nothing was appended and the file was not replaced."""
 
@@ -96,7 +98,8 @@ class SessionView:
         self.inbox_stamp: Stamp = (0, -1)
         self.torn = self.inbox_torn = 0
         self.bare = self.inbox_bare = False
-        self.damage: tuple[str, int, int] | None = None
+        self.damage: Damage | None = None
+        self.inbox_damage: Damage | None = None
         self.index: IndexRow | None = None
         self.index_offset = -1
         self.index_kept = False
@@ -120,6 +123,9 @@ class SessionView:
                 and _stamp(self.log_path)[0] == os.fstat(self.log).st_ino
                 and _stamp(self.inbox_path)[0] == os.fstat(self.inbox).st_ino
                 and _stamp(self.log_path)[1] >= self.end
+                # A damaged file that someone has changed since is read again from its beginning.
+                and (self.damage is None or _stamp(self.log_path) == self.log_stamp)
+                and (self.inbox_damage is None or _stamp(self.inbox_path) == self.inbox_stamp)
             )
         except FileNotFoundError:
             return False
@@ -137,13 +143,15 @@ class SessionView:
 
     def _refresh_log(self) -> None:
         stamp = _stamp(self.log_path)
-        if stamp == self.log_stamp and not self.torn:
+        if self.damage is not None or (stamp == self.log_stamp and not self.torn):
             return  # what looked torn is always looked at again: another process may have put as many bytes there
-        found = scan(self.log_path, self.end, LOG)
+        start = _behind_line_break(self.log, self.end, self.bare)
+        found = scan(self.log_path, start, LOG)
+        still_bare = self.bare and start == self.end and not found.lines
         if not self.starts and found.lines and found.lines[0][1].first_seq == 1:
             # A detached session's log begins at 1, even if a crash kept its description from saying so.
             self.ledger.seq, self.ledger.chain, self.ledger.origin = 0, GENESIS, None
-        self.log_stamp, self.torn, self.bare, self.damage = stamp, found.torn, found.bare, None
+        self.log_stamp, self.torn, self.bare = stamp, found.torn, found.bare or still_bare
         for offset, line in found.lines:
             if line.first_seq != self.ledger.seq + 1:
                 self._damage(offset, f"holds append {line.first_seq} where {self.ledger.seq + 1} belongs")
@@ -170,32 +178,39 @@ class SessionView:
 
     def _refresh_inbox(self) -> None:
         stamp = _stamp(self.inbox_path)
-        if stamp == self.inbox_stamp and not self.inbox_torn:
+        if self.inbox_damage is not None or (stamp == self.inbox_stamp and not self.inbox_torn):
             return
-        found = scan(self.inbox_path, self.inbox_end, INBOX)
+        start = _behind_line_break(self.inbox, self.inbox_end, self.inbox_bare)
+        found = scan(self.inbox_path, start, INBOX)
+        still_bare = self.inbox_bare and start == self.inbox_end and not found.lines
         for _, command in found.lines:
             if command.command_id not in self.ledger.taken and command.command_id not in self.ledger.waiting:
                 self.ledger.receive(command)
         self.inbox_stamp, self.inbox_end = stamp, found.end
-        self.inbox_torn, self.inbox_bare = found.torn, found.bare
+        self.inbox_torn, self.inbox_bare = found.torn, found.bare or still_bare
         if found.damaged:
             path, offset = str(self.inbox_path), found.end
             message = f"session {self.key.session!r} may only be read: {path!r} is damaged at byte {offset}"
-            self.damage = (message, self.ledger.seq + 1, offset)
+            self.inbox_damage = (message, self.ledger.seq + 1, offset)
 
     # --- mending the end of a file
 
     def writable(self) -> None:
         """Raises `Damaged` where writing would make it worse; cuts off what a dead writer left behind."""
-        if self.damage is not None:
-            message, seq, offset = self.damage
-            raise Damaged(message, seq=seq, offset=offset)
+        self.undamaged(self.damage or self.inbox_damage)
         if self.torn:
             self._cut(self.log, self.log_path, self.end, self.torn)
             self.torn, self.log_stamp = 0, _stamp(self.log_path)
         if self.inbox_torn:
             self._cut(self.inbox, self.inbox_path, self.inbox_end, self.inbox_torn)
             self.inbox_torn, self.inbox_stamp = 0, _stamp(self.inbox_path)
+
+    @staticmethod
+    def undamaged(damage: Damage | None) -> None:
+        """Raises `Damaged` if there is any."""
+        if damage is not None:
+            message, seq, offset = damage
+            raise Damaged(message, seq=seq, offset=offset)
 
     def _cut(self, handle: int, path: pathlib.Path, offset: int, size: int) -> None:
         """The torn bytes are safe beside the log before they leave it."""
@@ -225,7 +240,12 @@ class SessionView:
     # --- writes
 
     def head(self) -> Head:
-        return self.ledger.head(self.damage[0] if self.damage else "")
+        damage = self.damage or self.inbox_damage
+        return self.ledger.head(damage[0] if damage else "")
+
+    def waiting(self, limit: int) -> list[InboxCommand]:
+        self.undamaged(self.inbox_damage)
+        return self.ledger.inbox(limit)
 
     def claim(self, runner: str, ttl_ms: int, now_ms: int, renew: bool) -> Claim:
         self.writable()
@@ -315,8 +335,7 @@ class SessionView:
                 return lines, True
         if self.damage is not None and (until is None or until > self.ledger.seq):
             if not lines:
-                message, seq, offset = self.damage
-                raise Damaged(message, seq=seq, offset=offset)
+                self.undamaged(self.damage)
             return lines, True
         return lines, False
 
@@ -398,6 +417,11 @@ class SessionView:
 def _stamp(path: pathlib.Path) -> Stamp:
     status = path.stat()
     return (status.st_ino, status.st_size)
+
+
+def _behind_line_break(handle: int, end: int, bare: bool) -> int:
+    """Where to read on: a record that had lost its line break may have got it back from another process."""
+    return end + 1 if bare and os.pread(handle, 1, end) == b"\n" else end
 
 
 def _decoded(path: pathlib.Path, kind: type[Kept]) -> Kept | None:
