@@ -79,6 +79,8 @@ class ContextTruncated(Decision, frozen=True, kw_only=True, tag="context.truncat
     CATEGORY: ClassVar[Category] = "mm"
     first: Nat
     last: Nat
+    items: Nat = 0
+    """How many of the oldest items this is about, the kept ones among them."""
     items_before: Nat
     items_after: Nat
     tokens_before: Nat

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from .base import Category, Command, Decision, Fact, Nat
-from .blocks import AnyAttachment, InputBlock, Value
+from .blocks import AnyAttachment, InputBlock, JsonObject, Value
 from .failures import CauseKind, Failure, FinishReason, StopReason
 from .hooks import HookRuling
 from .specs import Behavior, Origin, RunOptions
@@ -78,7 +78,7 @@ class QueueEdited(Command, frozen=True, kw_only=True, tag="queue.edited"):
 class SignalBody(Value, frozen=True, kw_only=True):
     """What a signal carries."""
 
-    payload: dict[str, object] = {}
+    payload: JsonObject = {}
     text: str = ""
 
 
@@ -135,7 +135,18 @@ class RunStarted(Decision, frozen=True, kw_only=True, tag="run.started"):
     commands: tuple[str, ...] = ()
     continues: str | None = None
     trigger: Literal[
-        "prompt", "answer", "approval", "result", "settle", "wake", "timer", "signal", "call", "cancel", "compact"
+        "prompt",
+        "answer",
+        "approval",
+        "result",
+        "settle",
+        "wake",
+        "timer",
+        "signal",
+        "call",
+        "cancel",
+        "compact",
+        "unmount",
     ]
     options: RunOptions | None = None
 

@@ -22,12 +22,8 @@ ALL_LIMITS: tuple[LimitName, ...] = ("tokens", "money", "turns", "calls", "time"
 
 
 def active_ms(state: State, scope: Scope) -> int:
-    """Time spent working, the open stretch included."""
-    run = state.run
-    if run is None:
-        return state.spent.active_ms
-    open_stretch = max(0, state.now_ms - run.segment_ms) if state.active else 0
-    return (run.spent.active_ms if scope == "run" else state.spent.active_ms) + open_stretch
+    """Time spent working, up to the fact that came last."""
+    return state.run.spent.active_ms if scope == "run" and state.run is not None else state.spent.active_ms
 
 
 def scopes(state: State) -> list[tuple[Scope, Limits, Spent]]:
@@ -68,12 +64,23 @@ def allowed(limits: Limits, limit: LimitName) -> int | None:
 
 
 def output_room(state: State, input_tokens: int) -> int:
-    """How many tokens a request may write: the model's most, or less where a budget leaves less."""
-    room = state.current_model.max_output_tokens
+    """How many tokens a request may write: the model's most, or less where the window or a budget leaves less."""
+    model = state.current_model
+    most = model.max_output_tokens
+    room = min(most, max(OUTPUT_TOKENS_MIN, model.window_tokens - input_tokens))
     for _, limits, spent in scopes(state):
         room = min(room, room_by_tokens(limits, spent, input_tokens, room))
         room = min(room, room_by_money(state, limits, spent, input_tokens, room))
-    return max(0, room)
+    return in_steps(most, max(0, room))
+
+
+def in_steps(most: int, room: int) -> int:
+    """The most, halved until it fits. The figure stands at the head of a request, before the history: were it to change
+    with each turn, no request would begin with the bytes of the one before."""
+    step = most
+    while step > room and step > OUTPUT_TOKENS_MIN:
+        step //= 2
+    return min(room, max(step, OUTPUT_TOKENS_MIN))
 
 
 def room_by_tokens(limits: Limits, spent: Spent, input_tokens: int, most: int) -> int:

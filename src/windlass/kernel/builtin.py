@@ -24,6 +24,7 @@ from .state import Call, State
 
 TEXT_CHARS_MAX = 20_000
 TODOS_MAX = 200
+TODO_CHARS_MAX = 2_000
 QUESTIONS_MAX = 8
 WAIT_MS_MAX = 366 * 24 * 3600 * 1000
 
@@ -115,6 +116,9 @@ def ask_user(state: State, call: Call, args: AskArgs) -> Iterator[Decision]:
 def todo(state: State, call: Call, args: TodoArgs) -> Iterator[Decision]:
     if len(args.todos) > TODOS_MAX:
         yield resolved(call, f"at most {TODOS_MAX} todos", ok=False)
+        return
+    if any(len(item.content) > TODO_CHARS_MAX for item in args.todos):
+        yield resolved(call, f"at most {TODO_CHARS_MAX} characters in each todo", ok=False)
         return
     yield TaskChanged(task=msgspec.structs.replace(state.task, todos=args.todos), fields=("todos",))
     done = sum(item.status == "completed" for item in args.todos)

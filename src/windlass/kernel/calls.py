@@ -41,6 +41,8 @@ from .state import Call, State
 
 DETAIL_CHARS_MAX = 1_000
 NAMES_SHOWN_MAX = 30
+RAN = ("started", "suspended", "unknown", "delegated")
+"""Where a call may have had effects already."""
 
 
 def propose(state: State, fact: ModelReplied) -> Iterator[Decision]:
@@ -58,10 +60,13 @@ def propose(state: State, fact: ModelReplied) -> Iterator[Decision]:
             digest=digest,
             body=CallBody(args=call.args, text=call.text, malformed=call.malformed),
         )
+    ruling = next((found for found in fact.hooks if found.denies and found.call_id is None), None)
     for proposed in fact.body.calls:
         call = proposed.call
         here = state.calls[call_id(seq, call.ordinal)]
-        if call.malformed is not None or (call.args is None and call.text is None):
+        if ruling is not None:
+            yield denied(here, "hook", ruling.message or f"the reply was denied by {ruling.hook_id}")
+        elif call.malformed is not None or (call.args is None and call.text is None):
             yield denied(here, "malformed_arguments", call.error or "the arguments could not be read")
         elif truncated:
             yield denied(here, "truncated_reply", "the reply was cut off, so this call may be incomplete")
@@ -125,10 +130,19 @@ def rule(
     if count >= state.settings.repeat_warn:
         yield RepeatWarned(call_id=call.call_id, count=count)
     if spec.runs == "kernel":
-        yield ToolAllowed(call_id=call.call_id, by="kernel")
-        yield from builtin.perform(state, call, args or {})
+        yield from perform(state, call, spec, found, args or {})
+    else:
+        yield from gate(state, call, spec, found, args, text)
+
+
+def perform(state: State, call: Call, spec: ToolSpec, found: Prepared, args: JsonObject) -> Iterator[Decision]:
+    """The kernel's own tools change nothing but the session itself: a rule may deny them, nobody is asked."""
+    verdict = governance.judge(state, spec, found)
+    if verdict.action == "deny" and verdict.by == "rule":
+        yield denied(call, "rules", verdict.reason or "the policy does not allow this", rule=verdict.rule)
         return
-    yield from gate(state, call, spec, found, args, text)
+    yield ToolAllowed(call_id=call.call_id, by="kernel")
+    yield from builtin.perform(state, call, args)
 
 
 def gate(
@@ -166,7 +180,7 @@ def unavailable(state: State, call: Call) -> tuple[DenialReason, str] | None:
     if spec.deferred and call.tool not in state.loaded:
         return "unavailable_tool", f"load {call.tool!r} before calling it"
     offered = state.run.options.tools if state.run is not None and state.run.options is not None else None
-    if offered is not None and call.tool not in offered and not call.by_person:
+    if offered is not None and call.tool not in offered and spec.runs != "kernel" and not call.by_person:
         return "unavailable_tool", f"{call.tool!r} is not offered in this run"
     if state.turn is not None and state.turn.wrap_up and not call.by_person:
         return "budget", "no more calls: the run is at its limit, answer with what you have"
@@ -258,8 +272,25 @@ def give_up(state: State, reason: str) -> Iterator[Decision]:
         else:
             yield QuestionWithdrawn(question_id=ask.ask_id, reason=reason)  # type: ignore[arg-type]
     for call in state.open_calls():
-        ran = call.status in ("started", "suspended", "unknown", "delegated")
+        ran = call.status in RAN
         yield ToolCancelled(call_id=call.call_id, reason=reason, started=ran)  # type: ignore[arg-type]
+
+
+def of_tools(state: State, names: tuple[str, ...]) -> list[Call]:
+    """The open calls of some tools."""
+    return [call for call in state.open_calls() if call.tool in names]
+
+
+def take_away(state: State, gone: list[Call]) -> Iterator[Decision]:
+    """Gives up calls whose tool is no longer there, and what was asked about them."""
+    names = {call.call_id for call in gone}
+    for ask in [ask for ask in state.asks.values() if ask.call_id in names]:
+        if ask.kind == "permission":
+            yield PermissionWithdrawn(request_id=ask.ask_id, reason="unmounted")
+        else:
+            yield QuestionWithdrawn(question_id=ask.ask_id, reason="superseded")
+    for call in gone:
+        yield ToolCancelled(call_id=call.call_id, reason="forced", started=call.status in RAN)
 
 
 def owed_by_people(state: State) -> bool:

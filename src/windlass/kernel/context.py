@@ -19,6 +19,7 @@ from windlass.events.context import (
     ContextPagedOut,
     ContextTruncated,
 )
+from windlass.events.failures import Failure
 from windlass.events.specs import ItemRef
 from windlass.events.turns import ModelReplied
 
@@ -72,10 +73,10 @@ def units(history: list[ItemRef]) -> list[list[ItemRef]]:
     return found
 
 
-def older(state: State) -> tuple[list[ItemRef], list[int]]:
+def older(state: State, keep: int | None = None) -> tuple[list[ItemRef], list[int]]:
     """The items that may leave, and the seqs among them that stay verbatim all the same."""
     parts = units(state.history)
-    keep = state.settings.keep_exchanges
+    keep = state.settings.keep_exchanges if keep is None else keep
     head, tail = parts[:-keep], parts[-keep:]
     leaving = [ref for unit in head for ref in unit]
     kept = {ref.seq for ref in leaving if ref.seq in state.pinned}
@@ -91,55 +92,98 @@ def _whole_units(parts: list[list[ItemRef]], kept: set[int]) -> set[int]:
     return {ref.seq for unit in parts if any(ref.seq in kept for ref in unit) for ref in unit}
 
 
+def movable(state: State, keep: int | None = None) -> list[ItemRef]:
+    """The items that a compaction would take out; none where all that is left of the past is its summary."""
+    leaving, kept = older(state, keep)
+    stays = set(kept)
+    found = [ref for ref in leaving if ref.seq not in stays]
+    return [] if len(found) == 1 and found[0].kind == "summary" else found
+
+
 def make_room(state: State) -> Iterator[Decision]:
     """Elides, then summarises (and the phase is `Compacting` then) or cuts."""
     trigger = trigger_of(state)
-    if trigger is None:
+    if trigger is not None:
+        yield from compact(state, trigger)
+    if state.compaction.attempt == 0 and not fits(state):
+        yield from cut_deep(state)
+
+
+def compact(state: State, trigger: Trigger) -> Iterator[Decision]:
+    """The ordinary steps, each only where the one before was not enough."""
+    yield from elide(state, state.settings.keep_exchanges)
+    if small_again(state, trigger):
         return
-    yield from elide(state)
-    target = int(state.current_model.window_tokens * state.settings.compact_to)
-    small_again = trigger in ("tokens",) and context_tokens(state) <= target
-    if small_again:
-        return
-    leaving, kept = older(state)
-    movable = [ref for ref in leaving if ref.seq not in set(kept)]
-    if not movable or (len(movable) == 1 and movable[0].kind == "summary"):
-        # Nothing can leave. Said only where somebody asked for it, not before each request of a full context.
+    if not movable(state):
+        # Said only where somebody asked for it, not before each request of a full context.
         if state.compaction.wanted:
             yield CompactionFailed(reason="useless")
         return
-    if can_summarise(state):
+    leaving, kept = older(state)
+    if can_summarise(state, leaving):
         yield from start(state, trigger, leaving)
     else:
         yield from truncate(state, leaving, kept, "no_summary")
 
 
-def can_summarise(state: State) -> bool:
-    """Whether a summary may be asked for: wanted, not failed too often, and payable."""
-    if not state.settings.summarise or state.compaction.failures >= state.settings.compact_attempts_max:
+def small_again(state: State, trigger: Trigger) -> bool:
+    """Whether shortening results was all that was needed."""
+    if trigger == "tokens":
+        return context_tokens(state) <= int(state.current_model.window_tokens * state.settings.compact_to)
+    return trigger == "bytes" and state.history_bytes <= state.settings.compact_bytes
+
+
+def fits(state: State) -> bool:
+    """Whether the next request and a short answer fit the window, as far as we can tell."""
+    model = state.current_model
+    return context_tokens(state) + min(budgets.OUTPUT_TOKENS_MIN, model.max_output_tokens) <= model.window_tokens
+
+
+def cut_deep(state: State) -> Iterator[Decision]:
+    """The newest exchanges alone are too much: all but the last one goes, then what results it has are shortened.
+    Where that is not enough either the request is made all the same: our count is a guess, the provider's is not."""
+    yield from elide(state, 1)
+    if not fits(state) and movable(state, 1):
+        leaving, kept = older(state, 1)
+        yield from truncate(state, leaving, kept, "overflow")
+    if not fits(state):
+        yield from elide(state, 0)
+
+
+def can_summarise(state: State, leaving: list[ItemRef]) -> bool:
+    """Whether a summary may be asked for: wanted, not failed too often, small enough to be read, and payable."""
+    settings, model = state.settings, state.current_model
+    if not settings.summarise or state.compaction.failures >= settings.compact_attempts_max:
         return False
-    return budgets.exhausted(state, context_tokens(state)) is None
+    tokens = sum(ref.tokens for ref in leaving) + fixed_tokens(state)
+    if tokens + min(settings.summary_tokens_max, model.max_output_tokens) > model.window_tokens:
+        return False
+    return budgets.exhausted(state, tokens) is None
 
 
 def start(state: State, trigger: Trigger, leaving: list[ItemRef]) -> Iterator[Decision]:
-    tokens = sum(ref.tokens for ref in leaving)
     yield CompactionStarted(
         trigger=trigger,
         first=leaving[0].seq,
         last=leaving[-1].seq,
         items=len(leaving),
-        tokens=tokens,
+        tokens=sum(ref.tokens for ref in leaving),
         attempt=state.compaction.failures + 1,
     )
-    yield requests.intend(state, lane="compact", attempt=1, input_tokens=tokens + fixed_tokens(state))
+    yield requests.intend(state, lane="compact", attempt=1, input_tokens=summary_tokens(state))
 
 
-def elide(state: State) -> Iterator[Decision]:
+def summary_tokens(state: State) -> int:
+    """How large the request for the summary under way is."""
+    return sum(ref.tokens for ref in state.history[: state.compaction.items]) + fixed_tokens(state)
+
+
+def elide(state: State, keep: int) -> Iterator[Decision]:
     """Shortens old results, but for pinned ones and those of the newest exchanges."""
-    keep = state.settings.keep_exchanges
+    parts = units(state.history)
     chosen = [
         ref
-        for unit in units(state.history)[:-keep]
+        for unit in parts[: max(0, len(parts) - keep)]
         for ref in unit
         if ref.kind == "result"
         and not ref.elided
@@ -156,15 +200,13 @@ def finish(state: State, reply: ModelReplied, reply_seq: int) -> Iterator[Decisi
     """What follows from a summary: it stands for the older items, or it is no use and they are cut."""
     leaving, kept = span(state)
     if reply.empty or reply.calls or reply.finish not in ("stop", "length", "stop_sequence", "other"):
-        yield CompactionFailed(reason="empty")
-        yield from truncate(state, leaving, kept, "no_summary")
+        yield from give_up(state, "empty")
         return
     gone = [ref for ref in leaving if ref.seq not in set(kept)]
     removed = sum(ref.tokens for ref in gone)
     summary_tokens = reply.usage.output_tokens or reply.tokens
     if summary_tokens >= removed and state.compaction.trigger != "command":
-        yield CompactionFailed(reason="useless")
-        yield from truncate(state, leaving, kept, "no_summary")
+        yield from give_up(state, "useless")
         return
     if state.settings.archive:
         yield ContextPagedOut(first=leaving[0].seq, last=leaving[-1].seq, items=len(gone))
@@ -181,13 +223,19 @@ def finish(state: State, reply: ModelReplied, reply_seq: int) -> Iterator[Decisi
 
 def span(state: State) -> tuple[list[ItemRef], list[int]]:
     """The items that the compaction under way is about."""
-    first, last = state.compaction.first, state.compaction.last
-    start_at = next(i for i, ref in enumerate(state.history) if ref.seq == first)
-    end_at = max(i for i, ref in enumerate(state.history) if ref.seq == last)
-    leaving = state.history[start_at : end_at + 1]
+    leaving = state.history[: state.compaction.items]
     _, kept = older(state)
     inside = {ref.seq for ref in leaving}
     return leaving, [seq for seq in kept if seq in inside]
+
+
+def give_up(
+    state: State, reason: Literal["model", "empty", "budget", "useless"], why: Failure | None = None
+) -> Iterator[Decision]:
+    """No summary is to be had: the older exchanges are cut by rule."""
+    leaving, kept = span(state)
+    yield CompactionFailed(reason=reason, failure=why)
+    yield from truncate(state, leaving, kept, "no_summary")
 
 
 def truncate(
@@ -203,6 +251,7 @@ def truncate(
     yield ContextTruncated(
         first=leaving[0].seq,
         last=leaving[-1].seq,
+        items=len(leaving),
         items_before=len(state.history),
         items_after=len(state.history) - len(gone),
         tokens_before=state.history_tokens,

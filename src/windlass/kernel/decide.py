@@ -20,14 +20,13 @@ from windlass.events import sessions as se
 from windlass.events import turns as te
 from windlass.events.base import Command, Decision, Event, Fact
 from windlass.events.errors import Refused
-from windlass.events.failures import failure
 from windlass.events.hooks import HookRuled
 from windlass.events.ids import grant_id, prompt_id, question_id, signal_id
 from windlass.events.specs import Grant
 
-from . import calls, context, governance, requests, runs
+from . import builtin, calls, context, governance, requests, runs
 from . import state as st
-from .evolve import evolve
+from .evolve import evolve, tick
 from .state import Phase, State
 
 Decisions = Iterator[Decision]
@@ -45,6 +44,9 @@ WORKING: tuple[type[Phase], ...] = (st.AwaitingModel, st.BackingOff, st.Awaiting
 RESTING: tuple[type[Phase], ...] = (st.Idle, st.Asleep)
 REQUESTING: tuple[type[Phase], ...] = (st.AwaitingModel, st.Compacting)
 ASKABLE: tuple[type[Phase], ...] = (st.Asked, *WORKING)
+
+REJECT = "reject"
+"""The answer to a plan that leaves the session in plan mode; every other action approves it."""
 
 LEGAL: dict[type[Fact], tuple[type[Phase], ...]] = {
     se.SessionStarted: (st.New,),
@@ -74,7 +76,7 @@ LEGAL: dict[type[Fact], tuple[type[Phase], ...]] = {
     ce.ToolAsked: WORKING,
     ce.ToolSettled: ASKABLE,
     ce.ResultReceived: ASKABLE,
-    ce.CallReceived: (*RESTING, *WORKING),
+    ce.CallReceived: STARTED,
     ce.MountReceived: STARTED,
     ce.UnmountReceived: STARTED,
     pe.PermissionApproved: ASKABLE,
@@ -94,7 +96,7 @@ def step(state: State, fact: Fact, at_ms: int) -> list[Event]:
     Raises `Refused` where the fact does not fit, and the state is unchanged then. Anything else that is raised is a
     bug: the state must then be thrown away and folded again from the log."""
     check(state, fact)
-    state.now_ms = max(state.now_ms, at_ms)
+    tick(state, at_ms, type(fact))
     events: list[Event] = [fact]
     evolve(state, fact)
     for decision in consequences(state, fact):
@@ -131,9 +133,10 @@ def check_resumed(state: State, fact: se.SessionResumed | se.SessionForked) -> N
 
 
 def check_prompt(state: State, fact: re_.PromptReceived) -> None:
-    if len(state.queue) + len(state.steering) >= state.settings.queue_max:
-        raise Refused("queue_full", f"{len(state.queue)} prompts wait already: answer or edit the queue first")
-    busy = state.active or isinstance(state.phase, st.Asked)
+    waiting = sum(found.kind == "user" for found in state.inputs.values())
+    if waiting >= state.settings.queue_max:
+        raise Refused("queue_full", f"{waiting} prompts wait already: answer or edit the queue first")
+    busy = state.active or bool(state.calls)
     if busy and fact.behavior is None and state.settings.on_busy == "reject":
         raise Refused("busy", "the session is busy and takes no prompts meanwhile")
     if fact.body is None:
@@ -208,6 +211,10 @@ def check_answer(state: State, fact: qe.AnswerReceived) -> None:
     if ask is None or ask.kind != "question":
         before = state.answered.get(fact.question_id)
         raise Refused("not_open", f"question {fact.question_id} is not open" + (f": {before}" if before else ""))
+    if ask.question_kind != "plan" and (fact.action is not None or fact.mode is not None):
+        raise Refused("malformed", "only a plan is answered with an action or a mode")
+    if ask.question_kind == "plan" and fact.outcome == "answered" and not fact.action:
+        raise Refused("malformed", "a plan is answered with one of its actions")
 
 
 def check_timer(state: State, fact: re_.TimerFired) -> None:
@@ -223,6 +230,8 @@ def check_queue(state: State, fact: re_.QueueEdited) -> None:
 
 
 def check_mount(state: State, fact: ce.MountReceived) -> None:
+    if len(state.staged) >= st.STAGED_MAX:
+        raise Refused("too_many", f"{st.STAGED_MAX} changes of the tool set wait already")
     if len(state.tools) + len(fact.tools) > st.TOOLS_MAX:
         raise Refused("too_many_tools", f"at most {st.TOOLS_MAX} tools")
     mounted = {spec.name for spec in fact.tools}
@@ -233,6 +242,8 @@ def check_mount(state: State, fact: ce.MountReceived) -> None:
 
 
 def check_unmount(state: State, fact: ce.UnmountReceived) -> None:
+    if len(state.staged) >= st.STAGED_MAX:
+        raise Refused("too_many", f"{st.STAGED_MAX} changes of the tool set wait already")
     missing = [name for name in fact.tools if name not in state.tools]
     if missing:
         raise Refused("unknown_tool", f"not mounted: {', '.join(missing)}")
@@ -271,6 +282,12 @@ def check_change(state: State, fact: se.ChangeReceived) -> None:
         strange_grants = [name for name in change.revoke if name not in state.grants]
         if strange_grants:
             raise Refused("not_there", f"no standing approval {', '.join(strange_grants)}")
+    if isinstance(change, se.ChangeTask) and len(msgspec.json.encode(change.task)) > st.TASK_BYTES_MAX:
+        raise Refused("too_large", f"a task state is at most {st.TASK_BYTES_MAX} bytes")
+    if isinstance(change, se.ChangeMetadata) and any(
+        len(key) + len(value or "") > st.METADATA_CHARS_MAX for key, value in change.metadata.items()
+    ):
+        raise Refused("too_large", f"one entry of the metadata is at most {st.METADATA_CHARS_MAX} characters")
 
 
 CHECKS: dict[type[Fact], Callable[[State, Any], None]] = {
@@ -312,8 +329,8 @@ def on_nothing(state: State, fact: Fact) -> Decisions:
 def on_resumed(state: State, fact: se.SessionResumed) -> Decisions:
     """A new owner: each intent of an older epoch is issued again or closed, by its contract."""
     yield from rebind(state, fact)
-    for request in [r for r in state.requests.values() if r.epoch < state.epoch]:
-        yield requests.again(state, request)
+    if isinstance(state.phase, REQUESTING):
+        yield from runs.try_again(state)
     for call in [c for c in state.calls.values() if c.status == "started" and c.epoch < state.epoch]:
         spec = state.tools.get(call.tool)
         if spec is not None and spec.contract in ("pure", "idempotent"):
@@ -358,7 +375,7 @@ def on_forked(state: State, fact: se.SessionForked) -> Decisions:
     if state.active:
         yield from runs.stop_all(state, "not_carried_over")
         yield runs.ended(state, re_.RunInterrupted, "superseded")
-    elif state.turn is not None or state.timers:
+    elif state.calls or state.timers or isinstance(state.phase, st.Asked):
         yield from runs.begin(state, "cancel", continues=True)
         yield from runs.stop_all(state, "not_carried_over")
         yield runs.ended(state, re_.RunInterrupted, "superseded")
@@ -436,10 +453,10 @@ def on_prompt(state: State, fact: re_.PromptReceived) -> Decisions:
             steers = behavior == "steer"
             operation: Any = "steering" if steers else "queued"
             yield re_.QueueChanged(operation=operation, prompt_ids=(prompt_id(seq),))
-    elif isinstance(state.phase, st.Asked) and (behavior == "steer" or replaces):
+    elif state.calls and (behavior == "steer" or replaces):
         yield from runs.begin(state, "prompt", this, continues=True, options=fact.options)
         yield from calls.give_up(state, "superseded")
-    elif isinstance(state.phase, st.Asked) and state.turn is not None:
+    elif state.calls:
         yield re_.QueueChanged(operation="queued", prompt_ids=(prompt_id(seq),))
     else:
         yield from drop_retry(state)
@@ -463,7 +480,7 @@ def on_wake(state: State, fact: re_.WakeReceived) -> Decisions:
             yield runs.done(fact.command_id, "the next attempt is made now")
         else:
             yield runs.done(fact.command_id, "the session is at work already")
-    elif isinstance(state.phase, st.Asked) and state.turn is not None:
+    elif state.calls:
         yield runs.done(fact.command_id, "the session waits for an answer")
     elif due is not None:
         yield re_.TimerCancelled(timer_id=due.timer_id, reason="woken")
@@ -490,7 +507,7 @@ def on_interrupt(state: State, fact: re_.InterruptReceived) -> Decisions:
 
 
 def on_cancel(state: State, fact: re_.CancelReceived) -> Decisions:
-    if not state.active and (state.turn is not None or state.timers or state.calls):
+    if not state.active and (state.resumable or state.timers):
         yield from drop_retry(state)
         yield from runs.begin(state, "cancel", continues=True)
     if state.active:
@@ -519,7 +536,7 @@ def on_signal(state: State, fact: re_.SignalReceived) -> Decisions:
     disposition: Any = "observed" if fact.urgency == "low" else "queued"
     if signal.duplicate:
         disposition = "duplicate"
-    elif len(state.signals) > st.SIGNALS_MAX:
+    elif sum(found.part == "signal" for found in state.inputs.values()) >= st.SIGNALS_MAX:
         disposition = "dropped"
     elif urgent:
         disposition = "steer" if state.active or isinstance(state.phase, st.Asked) else "run"
@@ -535,8 +552,8 @@ def on_signal(state: State, fact: re_.SignalReceived) -> Decisions:
 def on_timer(state: State, fact: re_.TimerFired) -> Decisions:
     if isinstance(state.phase, st.BackingOff) and fact.timer_id == state.phase.timer_id:
         yield from runs.try_again(state)
-    elif not state.active and state.turn is None:
-        yield from runs.begin(state, "timer", continues=isinstance(state.phase, st.Asleep))
+    elif not state.active and not state.calls:
+        yield from runs.begin(state, "timer", continues=isinstance(state.phase, st.Asleep | st.Asked))
 
 
 # --- the model ----------------------------------------------------------------------------------------------------
@@ -566,7 +583,7 @@ def check_output(state: State, fact: te.ModelReplied, seq: int) -> Decisions:
     attempts = run.output_attempts + 1
     if found is not None and found.valid:
         yield te.OutputExtracted(reply_seq=seq, attempts=attempts, warnings=found.warnings)
-    elif found is not None and run.output_attempts < state.settings.output_reasks_max:
+    elif found is not None and run.output_attempts < state.settings.output_reasks_max and not run.wrapping_up:
         yield te.OutputRejected(reply_seq=seq, attempt=attempts, errors=errors)
     else:
         yield te.OutputFailed(reply_seq=seq, attempts=attempts, errors=errors)
@@ -576,46 +593,17 @@ def on_failed(state: State, fact: te.ModelFailed) -> Decisions:
     run = state.run
     assert run is not None
     why = fact.failure
-    if state.turn is None:
-        yield xe.CompactionFailed(failure=why, reason="model")
-        leaving, kept = context.span(state)
-        yield from context.truncate(state, leaving, kept, "no_summary")
+    waits = requests.plan(state, why, run.attempts, fact.sample, 0).chosen_ms
+    if state.compaction.attempt == 0:
+        # Where it is not tried again, what follows is decided from the state when the turn is over.
+        if why.retryable and run.attempts <= state.settings.retries_max:
+            yield from requests.retry(state, fact, run.attempts, state.settings.retries_max)
         return
-    attempt = run.attempts
-    if why.kind in ("context_exceeded", "request_too_large"):
-        yield from overflow(state, fact)
-    elif why.kind in ("auth", "reauth_required", "no_credentials"):
-        yield from runs.close_turn(state)
-        yield runs.ended(state, re_.RunAsked, "awaiting_credentials", waiting_for=("credentials",))
-    elif why.retryable and attempt <= state.settings.retries_max:
-        yield from requests.retry(state, fact, attempt)
-        timer = state.timers[state.phase.timer_id] if isinstance(state.phase, st.BackingOff) else None
-        if timer is not None and timer.at_ms - state.now_ms > state.settings.sleep_over_ms:
-            yield from runs.close_turn(state)
-            yield runs.ended(state, re_.RunSlept, "awaiting_time", wake_at_ms=timer.at_ms, failure=why)
-    elif why.retryable:
-        spent = failure(
-            "retries_exhausted",
-            f"gave up after {attempt} attempts: {why.message}",
-            provider=why.provider,
-            model=why.model,
-            status=why.status,
-            detail={"last": why.kind},
-        )
-        yield from runs.fail(state, "retries_exhausted", spent)
+    most = state.settings.compact_attempts_max
+    if why.retryable and run.attempts <= most and waits <= state.settings.sleep_over_ms:
+        yield from requests.retry(state, fact, run.attempts, most)
     else:
-        yield from runs.fail(state, "refused" if why.kind == "refused" else "error", why)
-
-
-def overflow(state: State, fact: te.ModelFailed) -> Decisions:
-    """The provider says that the request is too large: make room once, then give up honestly."""
-    run = state.run
-    assert run is not None
-    leaving, _ = context.older(state)
-    if run.stop == "context_overflow" or not leaving:
-        yield from runs.fail(state, "context_overflow", fact.failure)
-    else:
-        yield from runs.close_turn(state)
+        yield from context.give_up(state, "model", why)
 
 
 # --- calls, permissions, questions --------------------------------------------------------------------------------
@@ -666,7 +654,8 @@ def on_result(state: State, fact: ce.ResultReceived) -> Decisions:
 def on_call(state: State, fact: ce.CallReceived) -> Decisions:
     seq = state.seq
     if not state.active:
-        yield from runs.begin(state, "call", (fact.command_id,))
+        goes_on = isinstance(state.phase, st.Asked | st.Asleep)
+        yield from runs.begin(state, "call", (fact.command_id,), continues=goes_on)
     yield from calls.receive(state, fact, seq)
 
 
@@ -699,11 +688,14 @@ def on_denied(state: State, fact: pe.PermissionDenied) -> Decisions:
 
 def on_answer(state: State, fact: qe.AnswerReceived) -> Decisions:
     yield from go_on(state, "answer", fact.command_id)
-    if fact.outcome != "answered" or state.mode != "plan" or fact.action is None:
+    if fact.outcome != "answered" or fact.action is None:
         return
     if fact.body is not None and fact.body.edited is not None:
         yield se.PlanChanged(operation="update")
-        yield se.TaskChanged(task=msgspec.structs.replace(state.task, plan=fact.body.edited), fields=("plan",))
+        plan = fact.body.edited[: builtin.TEXT_CHARS_MAX]
+        yield se.TaskChanged(task=msgspec.structs.replace(state.task, plan=plan), fields=("plan",))
+    if fact.action == REJECT or state.mode != "plan":
+        return
     mode = fact.mode or "interactive"
     if mode != state.mode:
         yield se.ModeChanged(previous=state.mode, mode=mode)
@@ -716,22 +708,35 @@ def on_mount(state: State, fact: ce.MountReceived) -> Decisions:
     staged = state.staged[-1]
     names = tuple(spec.name for spec in fact.tools)
     yield ce.ToolsetChanged(operation=staged.operation, phase="pending", target=fact.source, names=names)
-    if not state.active and state.turn is None:
+    if not state.active and not state.calls:
         yield from runs.apply_staged(state)
     yield runs.done(fact.command_id)
 
 
 def on_unmount(state: State, fact: ce.UnmountReceived) -> Decisions:
     yield ce.ToolsetChanged(operation="remove", phase="pending", names=fact.tools)
-    if (not state.active and state.turn is None) or fact.force:
+    if fact.force and not state.active and calls.of_tools(state, fact.tools):
+        # Its calls are given up, and the turn that waited for them goes on.
+        yield from runs.begin(state, "unmount", continues=True)
+    if fact.force or (not state.active and not state.calls):
         yield from runs.apply_staged(state)
+    elif calls.of_tools(state, fact.tools):
+        yield ce.ToolsetChanged(operation="remove", phase="draining", names=fact.tools)
     yield runs.done(fact.command_id)
+
+
+def on_missed(state: State, fact: pe.ApproverMissed) -> Decisions:
+    """In autopilot nobody is waited for, not even for what was asked before it began."""
+    if state.mode != "autopilot":
+        return
+    for ask in [ask for ask in state.asks.values() if ask.missed and not ask.inside]:
+        yield calls.denied(state.calls[ask.call_id], "no_approver", "nobody is there to answer this in autopilot")
 
 
 def on_compact(state: State, fact: xe.CompactReceived) -> Decisions:
     if not state.active:
         yield from drop_retry(state)
-        yield from runs.begin(state, "compact", (fact.command_id,))
+        yield from runs.begin(state, "compact", (fact.command_id,), continues=isinstance(state.phase, st.Asleep))
         yield from context.make_room(state)
     else:
         yield runs.done(fact.command_id, "the history will be compacted at the next boundary")
@@ -775,7 +780,7 @@ HANDLERS: dict[type[Fact], Callable[[State, Any], Decisions]] = {
     ce.UnmountReceived: on_unmount,
     pe.PermissionApproved: on_approved,
     pe.PermissionDenied: on_denied,
-    pe.ApproverMissed: on_nothing,
+    pe.ApproverMissed: on_missed,
     qe.AnswerReceived: on_answer,
     xe.CompactReceived: on_compact,
     xe.UndoReceived: on_undo,

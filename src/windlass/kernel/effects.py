@@ -22,6 +22,8 @@ class CallModel(Effect, frozen=True, kw_only=True):
     attempt: int
     model: str
     output_tokens: int
+    timeout_ms: int | None = None
+    """What the time budgets leave, where there are any."""
 
 
 class PrepareCall(Effect, frozen=True, kw_only=True):

@@ -38,6 +38,30 @@ def evolve(state: State, event: Event) -> None:
         ) from error
 
 
+def tick(state: State, at_ms: int, fact: type) -> None:
+    """Moves the session's clock, which never goes back, and counts the stretch that ends now where it was work.
+    Waiting for people or timers is no work; nor is the time in which nobody owned the session."""
+    elapsed = at_ms - state.now_ms
+    if elapsed <= 0:
+        return
+    state.now_ms = at_ms
+    run = state.run
+    if run is not None and fact is not sessions.SessionResumed and working(state):
+        run.spent.active_ms += elapsed
+        state.spent.active_ms += elapsed
+
+
+def working(state: State) -> bool:
+    """Whether the session's own time passes: a model or a tool is at work for it."""
+    match state.phase:
+        case st.AwaitingModel() | st.Compacting():
+            return True
+        case st.AwaitingTools() | st.BackingOff():
+            return any(call.status in ("requested", "allowed", "started") for call in state.calls.values())
+        case _:
+            return False
+
+
 # --- the session itself -------------------------------------------------------------------------------------------
 
 
@@ -67,6 +91,10 @@ def session_resumed(state: State, event: sessions.SessionResumed) -> None:
     state.epoch = event.epoch
     if event.workspace is not None:
         state.workspace = event.workspace
+    for request in list(state.requests.values()):
+        # Its outcome will never reach the log. What it may have cost is booked before anything is asked for again.
+        spend_lost(state, request)
+        del state.requests[request.request_id]
     if state.active:
         # The new owner has its own people; they are asked again, under the same ids.
         for ask in state.asks.values():
@@ -184,6 +212,7 @@ def queue_changed(state: State, event: runs.QueueChanged) -> None:
         case "taken":
             for seq in seqs:
                 state.queue.remove(seq)
+            state.held = state.held and bool(state.queue)
         case "absorbed":
             for seq in seqs:
                 absorb(state, seq)
@@ -193,6 +222,7 @@ def queue_changed(state: State, event: runs.QueueChanged) -> None:
                 for line in (state.queue, state.steering):
                     if seq in line:
                         line.remove(seq)
+            state.held = state.held and bool(state.queue)
         case "edited":
             state.queue = seqs
         case "held":
@@ -226,7 +256,7 @@ def run_started(state: State, event: runs.RunStarted) -> None:
         fresh.first_run_id = previous.first_run_id
         fresh.spent = previous.spent
         fresh.overflowed = previous.overflowed
-        fresh.attempts = previous.attempts if event.trigger == "timer" else 0
+        fresh.attempts = previous.attempts if event.trigger in ("timer", "call") else 0
         fresh.reasks = previous.reasks
         fresh.output_attempts = previous.output_attempts
         fresh.repeats = previous.repeats
@@ -234,22 +264,29 @@ def run_started(state: State, event: runs.RunStarted) -> None:
         fresh.last_reply_seq = previous.last_reply_seq
         fresh.last_finish = previous.last_finish
         fresh.turn_owed = previous.turn_owed
-    fresh.segment_ms = state.now_ms
+    else:
+        state.compaction.failures = 0
     fresh.turn_owed = event.trigger in ("wake", "timer", "signal") or (event.continues is not None and fresh.turn_owed)
     state.run = fresh
     state.resumable = False
     state.held = False
-    state.phase = st.AwaitingTools() if state.turn is not None else st.Between()
+    between(state)
+    if state.sent is not None and state.sent.model != state.current_model.name:
+        state.measured_tokens = 0
     for seq, waiting in state.inputs.items():
         if waiting.command_id in fresh.commands and waiting.kind == "user" and seq not in state.steering:
             state.steering.append(seq)
+
+
+def between(state: State) -> None:
+    """Where an active run is when no request is out: in its turn, with what a person runs meanwhile, or between."""
+    state.phase = st.AwaitingTools() if state.turn is not None or state.calls else st.Between()
 
 
 def run_ended(state: State, event: runs.Terminal) -> None:
     run = state.run
     assert run is not None
     assert run.run_id == event.run_id, "another run is active"
-    spend_time(state)
     for request in state.requests.values():
         spend_lost(state, request)
     state.requests.clear()
@@ -280,16 +317,6 @@ def run_slept(state: State, event: runs.RunSlept) -> None:
     state.resumable = True
 
 
-def spend_time(state: State) -> None:
-    """Counts the stretch of activity that ends now."""
-    run = state.run
-    assert run is not None
-    elapsed = max(0, state.now_ms - run.segment_ms)
-    run.spent.active_ms += elapsed
-    state.spent.active_ms += elapsed
-    run.segment_ms = state.now_ms
-
-
 def signal_received(state: State, event: runs.SignalReceived) -> None:
     key = event.dedupe_key
     duplicate = key is not None and key in state.seen_signals
@@ -311,7 +338,8 @@ def signal_received(state: State, event: runs.SignalReceived) -> None:
 def signal_disposed(state: State, event: runs.SignalDisposed) -> None:
     signal = next(s for s in state.signals if s.signal_id == event.signal_id)
     if event.disposition in ("run", "steer", "queued"):
-        state.inputs[signal.seq] = Input(seq=signal.seq, kind="note", tokens=signal.tokens, part="signal")
+        waits = event.disposition == "queued"
+        state.inputs[signal.seq] = Input(seq=signal.seq, kind="note", tokens=signal.tokens, part="signal", waits=waits)
         state.steering.append(signal.seq)
     if event.disposition != "observed":
         state.signals.remove(signal)
@@ -330,7 +358,10 @@ def timer_fired(state: State, event: runs.TimerFired) -> None:
 
 
 def timer_cancelled(state: State, event: runs.TimerCancelled) -> None:
-    del state.timers[event.timer_id]
+    timer = state.timers.pop(event.timer_id)
+    if timer.kind == "wait" and event.reason == "woken":
+        state.inputs[state.seq] = Input(seq=state.seq, kind="note", tokens=16, part="woken")
+        state.steering.append(state.seq)
     if isinstance(state.phase, st.Asleep) and not state.timers:
         state.phase = st.Idle()
 
@@ -347,6 +378,10 @@ def turn_started(state: State, event: runs.TurnStarted) -> None:
     run.turns_here += 1
     state.spent.turns += 1
     run.turn_owed = False
+    if run.stop == "completed":
+        run.stop = None
+    if run.task_done:
+        run.task_done, run.task_was_done = False, True
     state.turn = Turn(turn_id=event.turn_id, number=event.number, wrap_up=event.wrap_up)
     run.wrapping_up = run.wrapping_up or event.wrap_up
     flush_notes(state)
@@ -354,7 +389,7 @@ def turn_started(state: State, event: runs.TurnStarted) -> None:
         absorb(state, seq)
     for note in event.notes:
         push(state, ItemRef(seq=state.seq, kind="note", tokens=32, part=note))
-        if note == "nudge":
+        if note in ("nudge", "continue"):
             run.nudges += 1
 
 
@@ -387,7 +422,7 @@ def turn_finished(state: State, event: runs.TurnFinished) -> None:
         run.turn_owed = True
     if turn.calls:
         run.nudges = 0
-    state.phase = st.Between()
+    between(state)
 
 
 def flush_notes(state: State) -> None:
@@ -410,6 +445,7 @@ def model_requested(state: State, event: turns.ModelRequested) -> None:
         input_tokens=event.input_tokens,
         output_tokens=event.output_tokens,
         reserved_nanos=event.reserved_nanos,
+        price=state.current_model.price,
     )
     if event.lane == "compact":
         state.phase = st.Compacting(request_id=event.request_id)
@@ -417,6 +453,9 @@ def model_requested(state: State, event: turns.ModelRequested) -> None:
         assert state.turn is not None, "no turn is open"
         state.phase = st.AwaitingModel(request_id=event.request_id)
         state.requested_once = True
+        state.sent = state.shape(event.output_tokens, wrap_up=state.turn.wrap_up)
+        assert state.run is not None
+        state.run.failure = None
     state.retry = None
 
 
@@ -424,16 +463,15 @@ def model_replied(state: State, event: turns.ModelReplied) -> None:
     request = state.requests.pop(event.request_id)
     run = state.run
     assert run is not None
-    price = state.current_model.price
-    cost = event.cost_nanos
-    if cost is None:
-        cost = price.cost_nanos(event.usage) if price is not None else 0
-    spend(state, event.model or request.model, event.usage, cost, duration_ms=event.duration_ms)
+    used = reported(event.usage, request, event.tokens)
+    cost = event.cost_nanos if event.cost_nanos is not None else cost_of(request, used)
+    spend(state, event.model or request.model, used, cost, duration_ms=event.duration_ms)
+    run.attempts = 0
     if request.lane == "compact":
         return
     turn = state.turn
     assert turn is not None
-    run.attempts = 0
+    run.overflowed = False
     if event.usage.input_tokens and not event.usage.estimated:
         state.measured_tokens = event.usage.input_tokens
         state.measured_at_tokens = state.history_tokens
@@ -452,20 +490,33 @@ def model_replied(state: State, event: turns.ModelReplied) -> None:
 def model_failed(state: State, event: turns.ModelFailed) -> None:
     request = state.requests.pop(event.request_id)
     if event.usage is not None:
-        price = state.current_model.price
-        cost = price.cost_nanos(event.usage) if price is not None else 0
-        spend(state, request.model, event.usage, cost, duration_ms=event.duration_ms)
-    state.phase = st.Between()
+        spend(state, request.model, event.usage, cost_of(request, event.usage), duration_ms=event.duration_ms)
+    between(state)
     run = state.run
     assert run is not None
+    run.attempts += 1
     if request.lane != "main":
         return
-    run.attempts += 1
-    if event.failure.kind in ("context_exceeded", "request_too_large"):
-        if run.overflowed:
-            run.stop = "context_overflow"
+    run.failure = event.failure
+    if event.failure.kind in OVERFLOW:
+        # Room is made once; where that was not enough, it will not be the second time.
+        state.compaction.wanted = "" if run.overflowed else "overflow"
         run.overflowed = True
-        state.compaction.wanted = "overflow"
+
+
+OVERFLOW = ("context_exceeded", "request_too_large")
+
+
+def reported(usage: Usage, request: OpenRequest, tokens: int) -> Usage:
+    """What a reply used: as the provider says, or our estimate where it says nothing."""
+    if usage.total_tokens > 0:
+        return usage
+    return Usage(input_tokens=request.input_tokens, output_tokens=tokens, estimated=True)
+
+
+def cost_of(request: OpenRequest, usage: Usage) -> int:
+    """What a request cost by the price of the model that was asked."""
+    return request.price.cost_nanos(usage) if request.price is not None else 0
 
 
 def retry_planned(state: State, event: turns.RetryPlanned) -> None:
@@ -498,11 +549,17 @@ def output_failed(state: State, event: turns.OutputFailed) -> None:
 
 def spend_lost(state: State, request: OpenRequest) -> None:
     """An attempt whose outcome never arrived: what it may have cost is booked as an estimate, in full."""
-    spend(state, request.model, Usage(input_tokens=request.input_tokens, estimated=True), request.reserved_nanos)
+    most = Usage(input_tokens=request.input_tokens, output_tokens=request.output_tokens, estimated=True)
+    spend(state, request.model, most, request.reserved_nanos)
 
 
 def spend(state: State, model: str, usage: Usage, cost: int, *, duration_ms: int = 0) -> None:
-    """Books what a request used, on the run, the session and the model."""
+    """Books what a request used, on the run, the session and the model. Nothing that is reported gives budget back."""
+    if usage.input_tokens < 0 or usage.output_tokens < 0:
+        usage = msgspec.structs.replace(
+            usage, input_tokens=max(0, usage.input_tokens), output_tokens=max(0, usage.output_tokens)
+        )
+    cost = max(0, cost)
     run = state.run
     if run is not None:
         run.spent.usage += usage
@@ -543,7 +600,7 @@ def tool_requested(state: State, event: calls.ToolRequested) -> None:
     assert run is not None
     run.spent.calls += 1
     state.spent.calls += 1
-    if event.digest:
+    if event.digest and not event.by_person:
         count_repeat(run, event.tool, event.digest)
 
 
@@ -561,7 +618,8 @@ def tool_prepared(state: State, event: calls.ToolPrepared) -> None:
     if event.changed:
         call.changed_seq = state.seq
     assert state.run is not None
-    count_repeat(state.run, call.tool, event.digest)
+    if not call.by_person:
+        count_repeat(state.run, call.tool, event.digest)
 
 
 def tool_allowed(state: State, event: calls.ToolAllowed) -> None:
@@ -704,7 +762,7 @@ def toolset_changed(state: State, event: calls.ToolsetChanged) -> None:
         case "failed":
             unstage(state, event)
         case "draining":
-            state.staged[0].draining = True
+            next(change for change in state.staged if change.names == event.names).draining = True
         case "pending":
             pass
 
@@ -828,13 +886,14 @@ def compaction_started(state: State, event: context.CompactionStarted) -> None:
     compaction = state.compaction
     compaction.trigger = event.trigger
     compaction.first, compaction.last = event.first, event.last
+    compaction.items = event.items
     compaction.attempt = event.attempt
     compaction.wanted = ""
 
 
 def compaction_finished(state: State, event: context.CompactionFinished) -> None:
     summary = ItemRef(seq=event.summary_seq, kind="summary", tokens=event.summary_tokens)
-    cut(state, state.compaction.first, state.compaction.last, event.kept, summary)
+    cut(state, state.compaction.items, event.kept, summary)
     state.compaction.failures = 0
     state.compaction.attempt = 0
     state.compaction.count += 1
@@ -843,18 +902,21 @@ def compaction_finished(state: State, event: context.CompactionFinished) -> None
 
 
 def compaction_failed(state: State, event: context.CompactionFailed) -> None:
-    state.compaction.failures += 1
+    if event.reason != "interrupted":
+        state.compaction.failures += 1
+    state.compaction.attempt = 0
     state.compaction.wanted = ""
     settle_phase(state)
 
 
 def settle_phase(state: State) -> None:
-    if isinstance(state.phase, st.Compacting):
-        state.phase = st.Between()
+    if isinstance(state.phase, st.Compacting | st.BackingOff):
+        between(state)
 
 
 def compaction_undone(state: State, event: context.CompactionUndone) -> None:
     replace_history(state, list(event.history))
+    state.compaction.count -= 1
     dirty(state, "compaction")
 
 
@@ -874,8 +936,10 @@ ELIDED_TOKENS = 24
 
 
 def context_truncated(state: State, event: context.ContextTruncated) -> None:
-    cut(state, event.first, event.last, event.kept, None)
+    gone = event.items_before - event.items_after
+    cut(state, event.items or gone + len(event.kept), event.kept, None)
     state.compaction.wanted = ""
+    state.compaction.count += 1
     dirty(state, "compaction")
 
 
@@ -887,14 +951,12 @@ def context_paged_in(state: State, event: context.ContextPagedIn) -> None:
         state.notes.append(ref)
 
 
-def cut(state: State, first: int, last: int, kept: tuple[int, ...], summary: ItemRef | None) -> None:
-    """Takes the items from seq `first` to `last` out of the history, but for the kept ones."""
+def cut(state: State, items: int, kept: tuple[int, ...], summary: ItemRef | None) -> None:
+    """Takes the oldest items out of the history, but for the kept ones. What came since is at the other end."""
     keep = set(kept)
-    start = next(i for i, ref in enumerate(state.history) if ref.seq == first)
-    end = max(i for i, ref in enumerate(state.history) if ref.seq == last)
-    middle = [ref for ref in state.history[start : end + 1] if ref.seq in keep]
-    inserted = [summary, *middle] if summary is not None else middle
-    replace_history(state, state.history[:start] + inserted + state.history[end + 1 :])
+    stays = [ref for ref in state.history[:items] if ref.seq in keep]
+    first = [summary] if summary is not None else []
+    replace_history(state, first + stays + state.history[items:])
 
 
 def push(state: State, ref: ItemRef) -> None:
@@ -917,7 +979,11 @@ def dirty(state: State, reason: str) -> None:
 
 
 def hook_ruled(state: State, event: hooks.HookRuled) -> None:
-    if event.ruling.fatal and event.ruling.denies and state.run is not None:
+    ruling = event.ruling
+    if not ruling.denies or not state.active or state.run is None:
+        return
+    if ruling.fatal or ruling.point in ("before_model", "after_model"):
+        # There is nothing smaller than the run that a denied reply could be taken out of.
         state.run.stop = "hook_denied"
 
 
@@ -942,10 +1008,10 @@ def interrupt_received(state: State, event: runs.InterruptReceived | runs.Cancel
         return
     request = state.requests.pop(state.phase.request_id, None)
     if request is not None:
-        used = event.usage or Usage(input_tokens=request.input_tokens, estimated=True)
-        price = state.current_model.price
-        cost = price.cost_nanos(used) if price is not None else 0
-        spend(state, request.model, used, cost)
+        if event.usage is not None:
+            spend(state, request.model, event.usage, cost_of(request, event.usage))
+        else:
+            spend_lost(state, request)
     if event.tokens:
         push(state, ItemRef(seq=state.seq, kind="assistant", tokens=event.tokens, part="partial"))
 

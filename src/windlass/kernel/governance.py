@@ -48,6 +48,7 @@ def reads_only(spec: ToolSpec) -> bool:
 def judge(state: State, spec: ToolSpec, prepared: Prepared) -> Verdict:
     """Deny beats ask beats allow; a condition that could not be judged is asked about; then the default."""
     found: dict[str, Verdict] = {}
+    unclear_denial: Verdict | None = None
     for index, rule in enumerate(state.policy.rules):
         if not matches(rule.tool, spec.name) or (rule.kinds and spec.kind not in rule.kinds):
             continue
@@ -55,12 +56,17 @@ def judge(state: State, spec: ToolSpec, prepared: Prepared) -> Verdict:
         if rule.when is not None and index in prepared.unjudged:
             unclear = Verdict(action="ask", by="rule", rule=name, reason=f"cannot judge: {rule.when}")
             found.setdefault("ask", unclear)
+            if rule.action == "deny":
+                unclear_denial = unclear_denial or unclear
         elif rule.when is None or index in prepared.matched:
             found.setdefault(rule.action, Verdict(action=rule.action, by="rule", rule=name, reason=rule.reason))
     if "deny" in found:
         return found["deny"]
+    if unclear_denial is not None:
+        # A standing approval may not speak over a denial that nobody could check.
+        return unclear_denial
     granted = _granted(state, spec, prepared)
-    if granted is not None and found.get("ask", granted).action != "deny":
+    if granted is not None:
         return granted
     return found.get("ask") or found.get("allow") or _default(state.policy, spec)
 
@@ -69,9 +75,16 @@ def _granted(state: State, spec: ToolSpec, prepared: Prepared) -> Verdict | None
     for grant in state.grants.values():
         if not matches(grant.tool, spec.name):
             continue
-        if grant.pattern is None or matches(grant.pattern, prepared.subject or ""):
+        if grant.pattern is None or _covers(grant.pattern, prepared):
             return Verdict(action="allow", by="grant", rule=grant.grant_id)
     return None
+
+
+def _covers(pattern: str, prepared: Prepared) -> bool:
+    """Whether a standing approval speaks of this very call. One without a subject fits by its digest alone."""
+    if pattern == prepared.digest:
+        return True
+    return prepared.subject is not None and matches(pattern, prepared.subject)
 
 
 def _default(policy: Policy, spec: ToolSpec) -> Verdict:

@@ -14,7 +14,7 @@ from windlass.events.errors import CodecError, Damaged, KernelError, NeedsNewer,
 from windlass.events.sessions import SessionForked
 
 from .decide import LEGAL, step
-from .evolve import evolve
+from .evolve import evolve, tick
 from .state import STATE_VERSION, New, State
 
 KERNEL_VERSION = "1"
@@ -25,8 +25,7 @@ def fold_append(state: State, append: codec.Appended) -> None:
     """Folds one append. Raises `NeedsNewer` at an event that may not be skipped, `Damaged` at a gap."""
     if append.first_seq != state.seq + 1:
         raise Damaged(f"append begins at {append.first_seq}, expected {state.seq + 1}", seq=state.seq + 1)
-    if append.at_ms > state.now_ms:
-        state.now_ms = append.at_ms
+    tick(state, append.at_ms, type(append.events[0]))
     for event in append.events:
         known = codec.require_known(event, state.seq + 1)
         if known is None:

@@ -7,6 +7,7 @@ import msgspec
 from windlass.events.ids import idempotency_key
 from windlass.events.specs import ToolSpec
 
+from . import requests
 from . import state as st
 from .effects import AnyEffect, AskPerson, AwaitClient, CallModel, PrepareCall, RunTool, SetTimer
 from .state import Call, State
@@ -20,6 +21,7 @@ def owed(state: State) -> tuple[AnyEffect, ...]:
     ]
     if not state.active:
         return tuple(effects)
+    left = requests.time_left_ms(state)
     for request in state.requests.values():
         if request.epoch == state.epoch:
             effects.append(
@@ -30,10 +32,11 @@ def owed(state: State) -> tuple[AnyEffect, ...]:
                     attempt=request.attempt,
                     model=request.model,
                     output_tokens=request.output_tokens,
+                    timeout_ms=left,
                 )
             )
     for call in state.calls.values():
-        effect = _of_call(state, call)
+        effect = _of_call(state, call, left)
         if effect is not None:
             effects.append(effect)
     for ask in state.asks.values():
@@ -42,7 +45,7 @@ def owed(state: State) -> tuple[AnyEffect, ...]:
     return tuple(effects)
 
 
-def _of_call(state: State, call: Call) -> AnyEffect | None:
+def _of_call(state: State, call: Call, left_ms: int | None) -> AnyEffect | None:
     match call.status:
         case "requested":
             return PrepareCall(effect_id=f"{call.call_id}/prepare", call_id=call.call_id, tool=call.tool)
@@ -54,7 +57,7 @@ def _of_call(state: State, call: Call) -> AnyEffect | None:
                 tool=call.tool,
                 attempt=call.attempt,
                 key=idempotency_key(state.session_id, call.call_id),
-                timeout_ms=spec.timeout_ms,
+                timeout_ms=spec.timeout_ms if left_ms is None else max(0, min(spec.timeout_ms, left_ms)),
             )
         case "delegated" if not call.missed:
             return AwaitClient(effect_id=f"{call.call_id}/client", call_id=call.call_id, tool=call.tool)
@@ -120,6 +123,8 @@ def _word(state: State) -> str:
 
 def waiting_for(state: State) -> tuple[str, ...]:
     """What a person or client would have to give, by id."""
+    if isinstance(state.phase, st.Asked) and not state.calls:
+        return ("credentials",)
     asks = [f"{ask.kind} {ask.ask_id} ({ask.tool})" for ask in state.asks.values()]
     for call in state.calls.values():
         if call.status in ("delegated", "suspended"):

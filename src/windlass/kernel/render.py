@@ -260,6 +260,8 @@ def note_content(ref: ItemRef, event: Event) -> tuple[InputBlock, ...]:
             return _said(NOTES[ref.part])
         case re_.TimerFired():
             return _said("The timer that you set has fired.")
+        case re_.TimerCancelled():
+            return _said("You were woken before the time that you set.")
         case re_.SignalReceived():
             text = event.body.text if event.body is not None else ""
             return _said(f"[signal {event.kind} from {event.source or 'outside'}] {text}".rstrip())

@@ -7,11 +7,26 @@ from collections.abc import Iterator
 from windlass.events.base import Decision
 from windlass.events.failures import Failure
 from windlass.events.ids import request_id
-from windlass.events.turns import ModelFailed, ModelRequested, RetryPlan, RetryPlanned
+from windlass.events.turns import ModelFailed, ModelRequested, PrefixChanged, RetryPlan, RetryPlanned
 from windlass.events.usage import Lane
 
 from . import budgets
-from .state import OpenRequest, State
+from .state import State
+
+
+def prefix(state: State, input_tokens: int, *, wrap_up: bool) -> Iterator[Decision]:
+    """Says so where the next request of the main lane will not begin with the bytes of the last one."""
+    reasons = list(state.prefix_reasons)
+    before, now = state.sent, state.shape(budgets.output_room(state, input_tokens), wrap_up=wrap_up)
+    if before is not None and before != now:
+        changed = {
+            "model": before.model != now.model,
+            "tools": before.tools != now.tools or before.wrap_up != now.wrap_up,
+            "output": before.output != now.output or before.output_tokens != now.output_tokens,
+        }
+        reasons += [name for name, differs in changed.items() if differs and name not in reasons]
+    if reasons:
+        yield PrefixChanged(reasons=tuple(reasons))  # type: ignore[arg-type]
 
 
 def intend(state: State, *, lane: Lane, attempt: int, input_tokens: int) -> ModelRequested:
@@ -32,22 +47,7 @@ def intend(state: State, *, lane: Lane, attempt: int, input_tokens: int) -> Mode
     )
 
 
-def again(state: State, request: OpenRequest) -> ModelRequested:
-    """The same request by a new owner: the old attempt's outcome never reached the log."""
-    return ModelRequested(
-        request_id=request_id(state.seq + 1),
-        lane=request.lane,
-        attempt=request.attempt,
-        model=state.current_model.name,
-        epoch=state.epoch,
-        input_tokens=request.input_tokens,
-        output_tokens=request.output_tokens,
-        reserved_nanos=request.reserved_nanos,
-        initiator="compaction" if request.lane == "compact" else "user",
-    )
-
-
-def plan(state: State, failure: Failure, attempt: int, sample: float) -> RetryPlan:
+def plan(state: State, failure: Failure, attempt: int, sample: float, retries_max: int) -> RetryPlan:
     """How long to wait after the attempt that just failed. A server's hint wins where it is longer; a rate limit
     without one waits at least the floor; a time budget caps it."""
     settings = state.settings
@@ -65,7 +65,7 @@ def plan(state: State, failure: Failure, attempt: int, sample: float) -> RetryPl
         chosen = max(0, left)
     return RetryPlan(
         attempt=attempt + 1,
-        attempts_max=settings.retries_max + 1,
+        attempts_max=retries_max + 1,
         computed_ms=max(0, computed),
         chosen_ms=max(0, chosen),
         hint_ms=hint,
@@ -84,7 +84,7 @@ def time_left_ms(state: State) -> int | None:
     return left
 
 
-def retry(state: State, fact: ModelFailed, attempt: int) -> Iterator[Decision]:
+def retry(state: State, fact: ModelFailed, attempt: int, retries_max: int) -> Iterator[Decision]:
     """Plans the next attempt."""
-    chosen = plan(state, fact.failure, attempt, fact.sample)
+    chosen = plan(state, fact.failure, attempt, fact.sample, retries_max)
     yield RetryPlanned(request_id=fact.request_id, at_ms=state.now_ms + chosen.chosen_ms, plan=chosen)

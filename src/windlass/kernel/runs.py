@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from windlass.events.base import Decision
-from windlass.events.calls import ToolCancelled, ToolsetChanged
+from windlass.events.calls import ToolsetChanged
 from windlass.events.context import CompactionFailed
 from windlass.events.failures import Failure, StopReason, cause_of, failure
 from windlass.events.ids import prompt_id, run_id, turn_id
@@ -31,18 +31,31 @@ from windlass.events.runs import (
     TurnStarted,
 )
 from windlass.events.specs import RunOptions
-from windlass.events.turns import PrefixChanged
 
 from . import budgets, calls, context, requests
 from . import state as st
-from .state import Staged, State
+from .evolve import OVERFLOW
+from .state import Staged, State, Timer
 
 STEPS_MAX = 1_000
 """More steps without an answer from the world than this are a bug, not work."""
 
 Trigger = Literal[
-    "prompt", "answer", "approval", "result", "settle", "wake", "timer", "signal", "call", "cancel", "compact"
+    "prompt",
+    "answer",
+    "approval",
+    "result",
+    "settle",
+    "wake",
+    "timer",
+    "signal",
+    "call",
+    "cancel",
+    "compact",
+    "unmount",
 ]
+
+CREDENTIALS = ("auth", "reauth_required", "no_credentials")
 
 STOP_OF_LIMIT: dict[str, StopReason] = {
     "tokens": "token_budget",
@@ -61,7 +74,8 @@ def advance(state: State) -> Iterator[Decision]:
             case st.AwaitingTools():
                 yield from calls.dispatch(state)
                 if not state.open_calls():
-                    yield turn_over(state)
+                    # A call that a person made outside of a turn leaves none to finish.
+                    yield from close_turn(state)
                 elif calls.owed_by_people(state):
                     yield ended(state, RunAsked, "awaiting_people", waiting_for=waiting_ids(state))
                 else:
@@ -70,13 +84,28 @@ def advance(state: State) -> Iterator[Decision]:
                 yield from boundary(state)
             case st.Idle() | st.Asleep() if state.queue and not state.held and not retry_waits(state):
                 yield from take_next(state)
-            case st.AwaitingModel() | st.BackingOff() | st.Compacting():
+            case st.AwaitingModel() | st.Compacting():
                 # What a person runs meanwhile needs no turn.
                 yield from calls.dispatch(state)
+                return
+            case st.BackingOff():
+                yield from calls.dispatch(state)
+                yield from perhaps_sleep(state)
                 return
             case _:
                 return
     raise AssertionError("the session goes on and on without waiting for anything")
+
+
+def perhaps_sleep(state: State) -> Iterator[Decision]:
+    """A long wait for a provider is no reason to keep a run going; what a person runs meanwhile is."""
+    assert isinstance(state.phase, st.BackingOff)
+    at_ms = state.timers[state.phase.timer_id].at_ms
+    if at_ms - state.now_ms > state.settings.sleep_over_ms and not state.open_calls():
+        assert state.run is not None
+        why = state.run.failure
+        yield from close_turn(state)
+        yield ended(state, RunSlept, "awaiting_time", wake_at_ms=at_ms, failure=why)
 
 
 def retry_waits(state: State) -> bool:
@@ -169,7 +198,7 @@ def stop_all(
 ) -> Iterator[Decision]:
     """Closes all that is open: asks, calls, a compaction, the turn, timers that wait."""
     yield from calls.give_up(state, reason)
-    if isinstance(state.phase, st.Compacting):
+    if state.compaction.attempt:
         yield CompactionFailed(reason="interrupted")
     yield from close_turn(state)
     if reason != "superseded":
@@ -204,8 +233,16 @@ def boundary(state: State) -> Iterator[Decision]:
     run = state.run
     assert run is not None
     yield from apply_staged(state)
-    if run.stop is not None:
+    said = any(not state.inputs[seq].waits for seq in state.steering)
+    if retry_waits(state):
+        at_ms = min(timer.at_ms for timer in state.timers.values() if timer.kind == "retry")
+        yield ended(state, RunSlept, "awaiting_time", wake_at_ms=at_ms)
+        return
+    if run.stop is not None and not (run.stop == "completed" and said):
         yield from stop_as_said(state)
+        return
+    if run.failure is not None and not may_make_room(state):
+        yield from end_by_failure(state, run.failure)
         return
     if run.reasks > state.settings.argument_reasks_max:
         why = failure("tool_arguments", f"the model's calls could not be read {run.reasks} times in a row")
@@ -215,13 +252,40 @@ def boundary(state: State) -> Iterator[Decision]:
         why = failure("empty_reply", f"the model answered with nothing {run.empty_replies} times")
         yield from fail(state, "error", why)
         return
-    if run.task_done and not state.steering:
+    if run.task_done and not said:
         yield from come_to_rest(state)
         return
-    if not run.turn_owed and not state.steering:
+    if not run.turn_owed and not said:
         yield from wind_down(state)
         return
     yield from next_turn(state)
+
+
+def may_make_room(state: State) -> bool:
+    """Whether the failure that ended the turn is answered by a smaller request."""
+    return state.compaction.wanted == "overflow" and bool(context.movable(state))
+
+
+def end_by_failure(state: State, why: Failure) -> Iterator[Decision]:
+    """The last request failed and is not made again: what the run comes to follows from the kind of failure."""
+    run = state.run
+    assert run is not None
+    if why.kind in OVERFLOW:
+        yield from fail(state, "context_overflow", why)
+    elif why.kind in CREDENTIALS:
+        yield ended(state, RunAsked, "awaiting_credentials", waiting_for=("credentials",))
+    elif why.retryable:
+        spent = failure(
+            "retries_exhausted",
+            f"gave up after {run.attempts} attempts: {why.message}",
+            provider=why.provider,
+            model=why.model,
+            status=why.status,
+            detail={"last": why.kind},
+        )
+        yield from fail(state, "retries_exhausted", spent)
+    else:
+        yield from fail(state, "refused" if why.kind == "refused" else "error", why)
 
 
 def stop_as_said(state: State) -> Iterator[Decision]:
@@ -258,6 +322,7 @@ def wind_down(state: State) -> Iterator[Decision]:
     """The model has nothing more to do: is that an end, or should it be nudged on?"""
     run = state.run
     assert run is not None
+    nudged = state.mode == "autopilot" and run.last_finish != "refusal" and not run.task_was_done and not waits(state)
     if run.turns_here == 0:
         yield from come_to_rest(state)
     elif run.last_finish == "content_filter":
@@ -266,9 +331,9 @@ def wind_down(state: State) -> Iterator[Decision]:
         yield from fail(state, "error", failure("malformed_reply", "the model's answer ended in an error"))
     elif run.last_finish == "length" and state.settings.continue_on_length and run.nudges < state.settings.nudges_max:
         yield from next_turn(state, note="continue")
-    elif state.mode == "autopilot" and run.last_finish != "refusal" and run.nudges < state.settings.nudges_max:
+    elif nudged and run.nudges < state.settings.nudges_max:
         yield from next_turn(state, note="nudge")
-    elif state.mode == "autopilot" and run.last_finish != "refusal" and "complete_task" in state.tools:
+    elif nudged and "complete_task" in state.tools:
         yield from fail(state, "no_progress", failure("no_progress", "the agent stopped without completing its task"))
     else:
         yield from come_to_rest(state)
@@ -278,13 +343,15 @@ def come_to_rest(state: State) -> Iterator[Decision]:
     """Ends the run well: asleep where a timer is set, else completed."""
     run = state.run
     assert run is not None
-    waits = [timer.at_ms for timer in state.timers.values() if timer.kind == "wait"]
-    if waits and not run.task_done:
-        yield ended(state, RunSlept, "awaiting_time", wake_at_ms=min(waits))
+    due = waits(state)
+    if due and not run.task_done:
+        yield ended(state, RunSlept, "awaiting_time", wake_at_ms=min(timer.at_ms for timer in due))
         return
     stop: StopReason = "completed"
     if run.task_done:
         stop = "task_complete"
+        for timer in due:
+            yield TimerCancelled(timer_id=timer.timer_id, reason="superseded")
     elif run.last_finish == "length" and run.turns_here:
         stop = "max_tokens"
     elif run.last_finish == "refusal" and run.turns_here:
@@ -292,14 +359,25 @@ def come_to_rest(state: State) -> Iterator[Decision]:
     yield ended(state, RunCompleted, stop)
 
 
+def waits(state: State) -> list[Timer]:
+    """The timers that the agent set itself."""
+    return [timer for timer in state.timers.values() if timer.kind == "wait"]
+
+
 def next_turn(state: State, note: str | None = None) -> Iterator[Decision]:
-    """Makes room where it is needed, checks the budgets, and calls the model."""
+    """Checks the budgets, makes room where it is needed, and calls the model."""
     run = state.run
     assert run is not None
-    yield from context.make_room(state)
-    if isinstance(state.phase, st.Compacting):
+    if not state.history and not state.steering and not state.notes:
+        yield from come_to_rest(state)
         return
     yield from budgets.warnings(state)
+    limit = over_limit(state, context.context_tokens(state))
+    if limit is None or limit.limit in ("tokens", "money"):
+        # A smaller request may fit into what is left.
+        yield from context.make_room(state)
+        if isinstance(state.phase, st.Compacting):
+            return
     tokens = context.context_tokens(state)
     limit = over_limit(state, tokens)
     wrap_up = False
@@ -311,11 +389,7 @@ def next_turn(state: State, note: str | None = None) -> Iterator[Decision]:
         if not wrap_up:
             yield from stop_at_limit(state)
             return
-    if not state.history and not state.steering and not state.notes:
-        yield from come_to_rest(state)
-        return
-    if state.prefix_reasons:
-        yield PrefixChanged(reasons=tuple(state.prefix_reasons))  # type: ignore[arg-type]
+    yield from requests.prefix(state, tokens, wrap_up=wrap_up)
     notes = (note,) if note is not None else ()
     if not notes and not state.steering and not state.notes and state.history[-1].kind == "assistant":
         # A request that ends with the model's own words asks for nothing.
@@ -334,14 +408,21 @@ def try_again(state: State) -> Iterator[Decision]:
     """The next attempt of a request that failed, where the budgets still allow it."""
     run = state.run
     assert run is not None
-    tokens = context.context_tokens(state)
+    summary = state.compaction.attempt > 0
+    tokens = context.summary_tokens(state) if summary else context.context_tokens(state)
     limit = budgets.exhausted(state, tokens)
-    if limit is not None and limit.limit in ("tokens", "money", "time", "price"):
+    if limit is None or limit.limit in ("turns", "calls"):
+        if not summary:
+            assert state.turn is not None
+            yield from requests.prefix(state, tokens, wrap_up=state.turn.wrap_up)
+        yield requests.intend(
+            state, lane="compact" if summary else "main", attempt=run.attempts + 1, input_tokens=tokens
+        )
+    elif summary:
+        yield from context.give_up(state, "budget")
+    else:
         yield limit
         yield from close_turn(state)
-        yield from stop_at_limit(state)
-        return
-    yield requests.intend(state, lane="main", attempt=run.attempts + 1, input_tokens=tokens)
 
 
 def over_limit(state: State, tokens: int) -> BudgetStopped | None:
@@ -367,20 +448,35 @@ def may_wrap_up(state: State, limit: BudgetStopped, tokens: int) -> bool:
 
 
 def apply_staged(state: State) -> Iterator[Decision]:
-    """Puts staged changes of the tool set in force; a turn boundary is the only place where that happens."""
+    """Puts staged changes of the tool set in force, in order. A turn boundary is the place for that; only a forced
+    removal does not wait for one, and gives up the calls that are open."""
     while state.staged:
         change = state.staged[0]
-        if change.operation == "remove":
-            busy = [c for c in state.open_calls() if c.tool in change.names and c.status == "started"]
-            if busy and not change.force:
-                if not change.draining:
-                    yield ToolsetChanged(operation="remove", phase="draining", names=change.names)
-                return
-            for call in busy:
-                yield ToolCancelled(call_id=call.call_id, reason="forced", started=True)
-            yield applied(state, change, "forced" if busy else "applied")
-        else:
-            yield applied(state, change, "applied")
+        problem = mount_problem(state, change)
+        if problem:
+            names = tuple(spec.name for spec in change.tools)
+            yield ToolsetChanged(
+                operation=change.operation, phase="failed", target=change.target, names=names, error=problem
+            )
+            continue
+        busy = calls.of_tools(state, change.names)
+        if busy:
+            yield from calls.take_away(state, busy)
+        yield applied(state, change, "forced" if busy else "applied")
+
+
+def mount_problem(state: State, change: Staged) -> str:
+    """Why staged tools cannot be offered after all, by now; empty where they can."""
+    mounted = {spec.name: spec for spec in change.tools}
+    if len(state.tools.keys() | mounted.keys()) > st.TOOLS_MAX:
+        return f"at most {st.TOOLS_MAX} tools"
+    taken = {spec.alias or spec.name: spec.name for spec in state.tools.values() if spec.name not in mounted}
+    for spec in change.tools:
+        shown = spec.alias or spec.name
+        if shown in taken:
+            return f"the model-side name {shown!r} is taken by {taken[shown]!r}"
+        taken[shown] = spec.name
+    return ""
 
 
 def applied(state: State, change: Staged, phase: Literal["applied", "forced"]) -> ToolsetChanged:

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from windlass.events.blocks import Value
+from windlass.events.failures import Failure
 from windlass.events.questions import QuestionKind
 from windlass.events.specs import (
     AgentRef,
@@ -28,7 +29,7 @@ from windlass.events.specs import (
     Workspace,
 )
 from windlass.events.turns import RetryPlan
-from windlass.events.usage import Lane, Usage
+from windlass.events.usage import Lane, Price, Usage
 
 STATE_VERSION = 1
 """Raised whenever the shape or meaning of the state changes; older snapshots are then ignored."""
@@ -44,7 +45,9 @@ FILES_MAX = 1_000
 TIMERS_MAX = 64
 TOOLS_MAX = 2_048
 METADATA_MAX = 128
-OPEN_ASKS_MAX = 256
+STAGED_MAX = 64
+TASK_BYTES_MAX = 128 * 1024
+METADATA_CHARS_MAX = 4_096
 
 
 class Phase(Value, frozen=True, kw_only=True, tag_field="phase"):
@@ -147,6 +150,8 @@ class OpenRequest(msgspec.Struct, kw_only=True):
     input_tokens: int
     output_tokens: int
     reserved_nanos: int
+    price: Price | None = None
+    """Of the model that was asked, whichever model the session has when the reply comes."""
 
 
 class Input(msgspec.Struct, kw_only=True):
@@ -157,6 +162,8 @@ class Input(msgspec.Struct, kw_only=True):
     tokens: int = 0
     bytes: int = 0
     part: str = ""
+    waits: bool = False
+    """Waits for a turn that something else brings; does not bring one itself."""
     command_id: str | None = None
     options: RunOptions | None = None
 
@@ -187,14 +194,14 @@ class Run(msgspec.Struct, kw_only=True):
     first_run_id: str
     commands: list[str] = []
     options: RunOptions | None = None
-    segment_ms: int = 0
-    """When this stretch of activity began."""
     spent: Spent = msgspec.field(default_factory=Spent)
     turns_here: int = 0
     usage_here: Usage = Usage()
     cost_here: int = 0
     attempts: int = 0
     """How many requests failed in a row."""
+    failure: Failure | None = None
+    """Why the last request of the main lane failed, until the next one is made."""
     reasks: int = 0
     output_attempts: int = 0
     empty_replies: int = 0
@@ -206,6 +213,8 @@ class Run(msgspec.Struct, kw_only=True):
     stop_limit: str = ""
     repeats: dict[str, int] = {}
     task_done: bool = False
+    task_was_done: bool = False
+    """The task was complete before somebody said more."""
     turn_owed: bool = False
     """Whether the model must be called (again) before the run may end."""
     last_reply_seq: int | None = None
@@ -264,13 +273,25 @@ class Staged(msgspec.Struct, kw_only=True):
     draining: bool = False
 
 
+class Shape(Value, frozen=True, kw_only=True):
+    """What a run may change about how a request begins."""
+
+    model: str
+    tools: tuple[str, ...] | None = None
+    wrap_up: bool = False
+    output: bool = False
+    output_tokens: int = 0
+
+
 class Compaction(msgspec.Struct, kw_only=True):
     """Where a compaction stands and how often it failed."""
 
     trigger: str = ""
     first: int = 0
     last: int = 0
+    items: int = 0
     attempt: int = 0
+    """Not 0 while a summary is being made."""
     failures: int = 0
     wanted: str = ""
     """Set where a compaction must happen before the next request: its trigger."""
@@ -343,6 +364,8 @@ class State(msgspec.Struct, kw_only=True):
     """Our own estimate of the history at that moment."""
     prefix_reasons: list[str] = []
     requested_once: bool = False
+    sent: Shape | None = None
+    """How the last request of the main lane began."""
     compaction: Compaction = msgspec.field(default_factory=Compaction)
     task: Task = Task()
     # the accounts
@@ -375,6 +398,18 @@ class State(msgspec.Struct, kw_only=True):
         if options is not None and options.output_required is not None:
             return options.output_required
         return self.settings.output_required
+
+    def shape(self, output_tokens: int, *, wrap_up: bool) -> Shape:
+        """How a request of the main lane begins, as far as a run can change it."""
+        options = self.run.options if self.run is not None else None
+        offered = options.tools if options is not None else None
+        return Shape(
+            model=self.current_model.name,
+            tools=offered,
+            wrap_up=wrap_up,
+            output=self.output_required(),
+            output_tokens=output_tokens,
+        )
 
     def open_calls(self) -> list[Call]:
         """The calls without a result, in call order."""
