@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from windlass.testing.model_server import FORMATS, Answer, Format, ModelServer, Say, Think, call
+from windlass.testing.model_server import FORMATS, Answer, Format, ModelServer, Say, Think, call, why_refused
 
 DATA = pathlib.Path(__file__).parent / "broken"
 PATHS: dict[str, str] = {
@@ -72,6 +72,29 @@ def message_of(format: Format, body: Any) -> str:
             assert error["type"] == "invalid_request_error"
             assert {"param", "code"} <= set(error)
     return str(error["message"])
+
+
+@pytest.mark.parametrize(
+    ("format", "change"),
+    [
+        ("anthropic", {"max_tokens": True}),
+        ("anthropic", {"temperature": "hot"}),
+        ("anthropic", {"stop_sequences": "stop"}),
+        ("openai", {"temperature": True}),
+        ("openai", {"max_tokens": "10"}),
+        ("openai", {"stream": 1}),
+        ("responses", {"max_output_tokens": True}),
+        ("responses", {"reasoning": "high"}),
+        ("gemini", {"generationConfig": {"maxOutputTokens": False}}),
+        ("gemini", {"generationConfig": {"max_tokens": 5}}),
+        ("gemini", {"safetySettings": {}}),
+    ],
+)
+def test_a_setting_of_the_wrong_kind_is_refused(format: Format, change: dict[str, Any]):
+    assert why_refused(format, loaded(format)["valid"], model="gemini-3-test") is None
+    reason = why_refused(format, {**loaded(format)["valid"], **change}, model="gemini-3-test")
+    assert reason is not None
+    assert "a value has the wrong type" not in reason
 
 
 @pytest.mark.parametrize("format", FORMATS)
