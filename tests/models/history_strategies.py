@@ -15,6 +15,7 @@ from windlass.events.blocks import (
     Refusal,
     Resource,
     ResourceLink,
+    ServerTool,
     Terminal,
     Text,
 )
@@ -28,7 +29,7 @@ SEALS: dict[str, Any] = {"anthropic": "thinking", "openai-responses": "reasoning
 
 texts = st.text(st.characters(codec="utf-8"), max_size=40)
 names = st.one_of(
-    st.sampled_from(("add", "read_file", "x" * 64)),
+    st.sampled_from(("add", "patch", "read_file", "x" * 64)),
     st.text(st.characters(codec="utf-8"), max_size=80),
 )
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-(2**53), 2**53), texts)
@@ -77,10 +78,14 @@ def exchanges(draw: st.DrawFn, number: int) -> list[HistoryItem]:
     if draw(st.integers(0, 9)) == 0:
         parts.append(Refusal(text=draw(texts)))
     if draw(st.integers(0, 9)) == 0:
+        parts.append(ServerTool(name="search", provider="elsewhere", content={"query": draw(texts)}))
+    if draw(st.integers(0, 9)) == 0:
         parts.append(ImagePart(media_type="image/png", note="(an image)"))
     calls = draw(st.lists(st.tuples(names, objects, st.booleans()), max_size=3))
     for at, (name, args, custom) in enumerate(calls):
-        taken: dict[str, Any] = {"text": "some input"} if custom and name == "patch" else {"args": args}
+        taken: dict[str, Any] = {"text": draw(texts)} if custom and name == "patch" else {"args": args}
+        if custom and name == "add":
+            taken = {"args": {}, "malformed": '{"x":'}
         parts.append(CallPart(call_id=f"{number}:call/{at}", tool=name, **taken))
     items.append(AssistantItem(key=f"a{number}", content=tuple(parts), provider=provider))
     for at, (name, _, _) in enumerate(calls):

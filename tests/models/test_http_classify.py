@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from windlass.events.failures import Failure
 from windlass.events.usage import Quota
 from windlass.models.classify import (
     RETRY_AFTER_MAX_MS,
     Context,
     duration_ms,
+    from_body,
     from_response,
     from_stream,
     quotas,
@@ -106,6 +108,26 @@ def test_the_hint_is_read_and_bounded(headers: dict[str, str], ms: int | None) -
 def test_any_hint_at_all_gives_a_bounded_number_or_none(text: str) -> None:
     found = retry_after({"Retry-After": text}, now=0)
     assert found is None or 0 <= found <= RETRY_AFTER_MAX_MS
+
+
+json_values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-999, 999), st.text(max_size=8)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(("error", "code", "type", "message", "details", "reason", "retryDelay")), inner
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from((200, 302, 400, 401, 429, 500, 529)), json_values)
+def test_any_error_body_at_all_gives_a_failure(status: int, body: Any) -> None:
+    raw = msgspec.json.encode(body)
+    for found in (from_response(status, {}, raw, HERE), from_stream(body, HERE)):
+        assert msgspec.json.decode(msgspec.json.encode(found), type=Failure) == found
+    from_body(raw, HERE)
 
 
 def test_the_delay_in_the_body_counts_where_there_is_no_header() -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from windlass.events.blocks import Image, Text
 from windlass.events.failures import Failure
@@ -14,6 +16,7 @@ from windlass.models.base import Reply, Request
 from windlass.models.endpoints import ENDPOINTS, Endpoint, Quirks
 from windlass.testing.model_server import PROFILES, Answer, Call, ModelServer, Say, Think
 
+from .history_strategies import histories
 from .wire_support import ADD, PNG, as_item, asked, numbers, offline_model
 
 MODELS = {
@@ -64,15 +67,28 @@ async def conversed(
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_conversation_is_accepted(name: str, stream: bool) -> None:
-    for settings in (
+    for chosen in (
         {},
         {"thinking": "low"},
         {"thinking": "off"},
         {"max_output_tokens": 500, "stop": ("END",), "seed": 1},
     ):
-        refusals, end = await conversed(name, stream=stream, **settings)
-        assert refusals == [], settings
+        refusals, end = await conversed(name, stream=stream, **chosen)
+        assert refusals == [], chosen
         assert isinstance(end, Reply)
+
+
+@pytest.mark.guard(300)
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=25)
+@given(items=histories(ended=False), state=st.sampled_from(("", "now")), stream=st.booleans())
+async def test_any_valid_history_is_accepted(name: str, items: list[HistoryItem], state: str, stream: bool) -> None:
+    async with ModelServer(script=lambda request: "fine") as server:
+        wire = offline_model(at(server, name), model=MODELS.get(name, "model-x"), credential=f"k-{next(numbers)}")
+        _, end = await asked(wire, Request(model="m", items=items, tools=(ADD,), task_state=state, stream=stream))
+        await wire.close()
+        assert server.refusals == []
+    assert isinstance(end, Reply)
 
 
 NEEDED: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [

@@ -6,30 +6,41 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from windlass.events.items import HistoryItem, ModelSettings, ServerToolSchema
+from windlass.events.items import HistoryItem, ModelSettings, ServerToolSchema, ToolSchema
 from windlass.models.base import Reply, Request
 from windlass.testing.model_server import Format, ModelServer
 
 from .history_strategies import histories
 from .wire_support import ADD, FORMATS, asked, model_for
 
+PATCH = ToolSchema(name="patch", description="Applies a patch.", grammar={"syntax": "regex", "definition": ".*"})
 thinking = st.sampled_from((None, "off", "low", "high"))
+
+
+models = st.sampled_from(("model-x", "gemini-3-pro", "claude-opus-4-6", "gpt-5"))
+"""Models that are spoken to in different ways."""
 
 
 @pytest.mark.guard(300)
 @pytest.mark.parametrize("form", FORMATS)
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(items=histories(ended=False), level=thinking, state=st.sampled_from(("", "now: 3 of 5")), whole=st.booleans())
+@given(
+    items=histories(ended=False),
+    name=models,
+    level=thinking,
+    state=st.sampled_from(("", "now: 3 of 5")),
+    whole=st.booleans(),
+)
 async def test_any_valid_history_is_accepted(
-    form: Format, items: list[HistoryItem], level: str | None, state: str, whole: bool
+    form: Format, items: list[HistoryItem], name: str, level: str | None, state: str, whole: bool
 ) -> None:
     async with ModelServer(script=lambda request: "fine") as server:
-        model = model_for(server, form, thinking=True, model="gemini-3-pro" if form == "gemini" else "model-x")
+        model = model_for(server, form, thinking=True, model=name)
         request = Request(
             model="m",
             instructions="Be exact.",
             items=items,
-            tools=(ADD,),
+            tools=(ADD, PATCH),
             task_state=state,
             settings=ModelSettings(thinking=level),  # type: ignore[arg-type]
             stream=not whole,

@@ -49,11 +49,25 @@ class Head(msgspec.Struct):
     usage: Counts | None = None
 
 
+class Block(msgspec.Struct):
+    """A content block as far as we read it; `input` is whatever the model wrote."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    id: str | None = None
+    tool_use_id: str | None = None
+    name: str | None = None
+    input: Any = None
+
+
 class Event(msgspec.Struct):
     type: str = ""
     index: int = 0
     delta: Part | None = None
-    content_block: dict[str, Any] | None = None
+    content_block: msgspec.Raw = msgspec.Raw()
     message: Head | None = None
     usage: Counts | None = None
     error: Any = None
@@ -63,7 +77,7 @@ class Whole(msgspec.Struct):
     type: str = ""
     id: str | None = None
     model: str | None = None
-    content: list[dict[str, Any]] = []
+    content: list[msgspec.Raw] = []
     stop_reason: str | None = None
     usage: Counts | None = None
     error: Any = None
@@ -71,16 +85,17 @@ class Whole(msgspec.Struct):
 
 decode_event = msgspec.json.Decoder(Event).decode
 decode_whole = msgspec.json.Decoder(Whole).decode
+decode_block = msgspec.json.Decoder(Block).decode
+decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class ServerDraft:
     """A provider-side tool block whose input is still coming."""
 
-    __slots__ = ("block", "entry", "parts")
+    __slots__ = ("content", "parts")
 
-    def __init__(self, block: dict[str, Any], entry: int) -> None:
-        self.block = block
-        self.entry = entry
+    def __init__(self, content: dict[str, Any]) -> None:
+        self.content = content
         self.parts: list[str] = []
 
 
@@ -104,8 +119,7 @@ class MessagesReader:
                 if event.delta is not None:
                     self._delta(event.index, event.delta, out)
             elif kind == "content_block_start":
-                if event.content_block is not None:
-                    self._begin(event.index, event.content_block, out)
+                self._begin(event.index, event.content_block, out)
             elif kind == "content_block_stop":
                 self._close_server_tool(self._open.get(event.index))
             elif kind == "message_start":
@@ -132,53 +146,51 @@ class MessagesReader:
             self.error = message.error or {"message": "error without a message"}
             return
         self._about(message.id, message.model, message.usage)
-        for index, block in enumerate(message.content):
-            self._begin(index, block, [])
+        for index, raw in enumerate(message.content):
+            block = self._begin(index, raw, [])
             opened = self._open.get(index)
             if isinstance(opened, CallDraft):
-                opened.args = block.get("input")
+                opened.args = block.input
         if message.stop_reason is not None:
             self._finish(message.stop_reason)
             self.ended = True
 
-    def _begin(self, index: int, block: dict[str, Any], out: list[Delta]) -> None:
-        kind = block.get("type")
+    def _begin(self, index: int, raw: msgspec.Raw, out: list[Delta]) -> Block:
+        block = decode_block(raw)
         draft = self.draft
-        if kind == "text":
-            span = draft.new_span("text")
-            self._open[index] = span
-            if block.get("text"):
-                span.parts.append(block["text"])
-                out.append(TextPart(text=block["text"]))
-        elif kind in ("thinking", "redacted_thinking"):
-            span = draft.new_span("reasoning")
-            self._open[index] = span
-            span.redacted = kind == "redacted_thinking"
-            span.opaque = block.get("data") if span.redacted else block.get("signature") or None
-            if block.get("thinking"):
-                span.parts.append(block["thinking"])
-                out.append(ReasoningPart(text=block["thinking"]))
-        elif kind == "tool_use":
-            call = draft.new_call()
-            self._open[index] = call
-            call.tool, call.call_id = str(block.get("name") or ""), block.get("id")
+        if block.type == "text":
+            span = self._open[index] = draft.new_span("text")
+            if block.text:
+                span.parts.append(block.text)
+                out.append(TextPart(text=block.text))
+        elif block.type in ("thinking", "redacted_thinking"):
+            span = self._open[index] = draft.new_span("reasoning")
+            span.redacted = block.type == "redacted_thinking"
+            span.opaque = (block.data if span.redacted else block.signature) or None
+            if block.thinking:
+                span.parts.append(block.thinking)
+                out.append(ReasoningPart(text=block.thinking))
+        elif block.type == "tool_use":
+            call = self._open[index] = draft.new_call()
+            call.tool, call.call_id = block.name or "", block.id
             out.append(CallPartDelta(ordinal=call.ordinal, tool=call.tool))
         else:
-            self._server_tool(index, block)
+            self._server_tool(index, block, decode_object(raw))
+        return block
 
-    def _server_tool(self, index: int, block: dict[str, Any]) -> None:
+    def _server_tool(self, index: int, block: Block, content: dict[str, Any]) -> None:
         """Whatever else a reply holds was done on the provider's side and is kept as it came."""
         self.moved = True
-        call_id = block.get("id") or block.get("tool_use_id")
-        name = str(block.get("name") or block.get("type") or "")
-        made = ServerTool(name=name, provider=self.draft.provider, content=block, server_call_id=call_id)
+        call_id = block.id or block.tool_use_id
+        name = block.name or block.type
+        made = ServerTool(name=name, provider=self.draft.provider, content=content, server_call_id=call_id)
         self.draft.entries.append(made)
-        self._open[index] = ServerDraft(block, len(self.draft.entries) - 1)
+        self._open[index] = ServerDraft(content)
 
     def _close_server_tool(self, opened: Span | CallDraft | ServerDraft | None) -> None:
         if isinstance(opened, ServerDraft) and opened.parts:
             try:
-                opened.block["input"] = msgspec.json.decode("".join(opened.parts))
+                opened.content["input"] = msgspec.json.decode("".join(opened.parts))
             except msgspec.DecodeError:
                 self.draft.warn("the input of a provider-side tool did not parse")
 
@@ -228,7 +240,8 @@ def usage_of(counts: Counts) -> Usage:
     """Anthropic counts cached input beside the rest; we count it within."""
     read, write = counts.cache_read_input_tokens or 0, counts.cache_creation_input_tokens or 0
     fresh = counts.input_tokens or 0
-    thought = (counts.output_tokens_details or {}).get("reasoning_tokens")
+    details = counts.output_tokens_details or {}
+    thought = details.get("thinking_tokens") or details.get("reasoning_tokens")
     return Usage(
         input_tokens=fresh + read + write if fresh >= 0 else fresh,
         output_tokens=counts.output_tokens or 0,

@@ -107,20 +107,22 @@ class ResponsesReader:
         for data in events:
             event = decode_event(data)
             kind = event.type
-            if kind == "response.output_text.delta":
-                if event.delta:
-                    out.append(TextPart(text=event.delta))
-            elif kind in ARGUMENT_EVENTS:
-                ordinal = self._ordinals.setdefault(event.output_index, len(self._ordinals))
-                out.append(CallPartDelta(ordinal=ordinal, fragment=event.delta or ""))
-            elif kind in REASONING_EVENTS:
-                out.append(ReasoningPart(text=event.delta or ""))
-            elif kind == "response.refusal.delta":
-                out.append(RefusalPart(text=event.delta or ""))
-            else:
+            piece = event.delta
+            if not isinstance(piece, str):
                 self._step(event, out)
                 if self.ended or self.error is not None:
                     break
+            elif kind == "response.output_text.delta":
+                out.append(TextPart(text=piece))
+            elif kind in ARGUMENT_EVENTS:
+                ordinal = self._ordinals.setdefault(event.output_index, len(self._ordinals))
+                out.append(CallPartDelta(ordinal=ordinal, fragment=piece))
+            elif kind in REASONING_EVENTS:
+                out.append(ReasoningPart(text=piece))
+            elif kind == "response.refusal.delta":
+                out.append(RefusalPart(text=piece))
+            else:
+                self.moved = True
         return out
 
     def eof(self) -> None:
@@ -167,7 +169,7 @@ class ResponsesReader:
         draft = self.draft
         if response.status == "completed":
             refused = any(getattr(entry, "kind", "") == "refusal" for entry in draft.entries)
-            draft.finish = "refusal" if refused else "tool_calls" if draft.calls else "stop"
+            draft.finish = "tool_calls" if draft.calls else "refusal" if refused else "stop"
             return
         reason = response.incomplete_details.reason if response.incomplete_details else None
         if reason == "max_output_tokens":
