@@ -14,7 +14,7 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import inspect as mi
 
-from windlass.events import blocks, record
+from windlass.events import blocks, items, record
 from windlass.events.base import Event
 
 TEXTS = st.text(max_size=12)
@@ -34,8 +34,9 @@ SOURCES: dict[type, tuple[str, ...]] = {
     blocks.Audio: ("data", "blob"),
     blocks.Document: ("data", "blob"),
     blocks.Resource: ("text", "data", "blob"),
+    items.ProposedCall: ("args", "text", "malformed"),
 }
-"""Blocks that hold exactly one of these."""
+"""Values that hold exactly one of these."""
 
 SALT = record.salt_text(bytes(record.SALT_BYTES))
 
@@ -101,7 +102,8 @@ def events(cls: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
 
 def _one_source(cls: type, drawn: dict[str, Any], source: str, text: str) -> dict[str, Any]:
     kept = {name: value for name, value in drawn.items() if name not in SOURCES[cls]}
-    return kept | {source: blocks.BlobRef(digest=text, size=0) if source == "blob" else text}
+    made: dict[str, Any] = {"blob": blocks.BlobRef(digest=text, size=0), "args": {"x": text}}
+    return kept | {source: made.get(source, text)}
 
 
 def minimal(cls: type[msgspec.Struct]) -> Any:

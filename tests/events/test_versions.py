@@ -91,8 +91,8 @@ def older() -> Iterator[dict[str, Upcaster]]:
 def renamed(old: str, new: str, tag: str) -> Upcaster:
     """An upcaster that renames one field and says the next tag."""
 
-    def upcast(value: dict[str, Any]) -> dict[str, Any]:
-        return {new if key == old else key: tag if key == "type" else inner for key, inner in value.items()}
+    def upcast(value: dict[str, Any], body: Any) -> tuple[dict[str, Any], Any]:
+        return {new if key == old else key: tag if key == "type" else inner for key, inner in value.items()}, body
 
     return upcast
 
@@ -144,8 +144,8 @@ def upcasters_that_lead_nowhere(table: dict[str, Upcaster], current: dict[str, A
     return found
 
 
-def identity(value: dict[str, Any]) -> dict[str, Any]:
-    return value
+def identity(value: dict[str, Any], body: Any) -> tuple[dict[str, Any], Any]:
+    return value, body
 
 
 def test_every_upcaster_leads_to_a_current_version():
@@ -164,7 +164,7 @@ def test_every_upcaster_leads_to_a_current_version():
     ],
 )  # fmt: skip
 def test_gaps_and_circles_among_upcasters_are_named(olds, current, complaint):
-    table: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = dict.fromkeys(olds, identity)
+    table: dict[str, Upcaster] = dict.fromkeys(olds, identity)
     assert upcasters_that_lead_nowhere(table, {current: object}) == complaint
 
 

@@ -9,10 +9,8 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
+from .blocks import Nat as Nat
 from .blocks import Value
-
-Nat = Annotated[int, msgspec.Meta(ge=0)]
-"""A whole number that is not negative."""
 
 Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 """A share between 0 and 1."""

@@ -5,11 +5,14 @@ Values only. What a person sees and what a model sees are both built from these.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 JsonObject = dict[str, Any]
+
+Nat = Annotated[int, msgspec.Meta(ge=0)]
+"""A whole number that is not negative."""
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=False):
@@ -20,7 +23,7 @@ class BlobRef(Value, frozen=True, kw_only=True):
     """Bytes kept outside the log, named by their digest."""
 
     digest: str
-    size: int
+    size: Nat
     media_type: str = "application/octet-stream"
 
 
@@ -63,8 +66,8 @@ class Image(Block, frozen=True, kw_only=True, tag="image"):
     media_type: str
     data: str | None = None
     blob: BlobRef | None = None
-    width: int | None = None
-    height: int | None = None
+    width: Nat | None = None
+    height: Nat | None = None
     detail: Literal["auto", "low", "high"] = "auto"
 
     def __post_init__(self) -> None:
@@ -102,7 +105,7 @@ class ResourceLink(Block, frozen=True, kw_only=True, tag="resource_link"):
     title: str | None = None
     description: str | None = None
     media_type: str | None = None
-    size: int | None = None
+    size: Nat | None = None
     icons: tuple[Icon, ...] = ()
 
 
@@ -144,7 +147,7 @@ class Refusal(Block, frozen=True, kw_only=True, tag="refusal"):
 class CallSlot(Block, frozen=True, kw_only=True, tag="call"):
     """The place in a reply where its call number `ordinal` stands; the call itself is in the reply's `calls`."""
 
-    ordinal: int
+    ordinal: Nat
 
 
 class ServerTool(Block, frozen=True, kw_only=True, tag="server_tool"):
@@ -160,8 +163,8 @@ class GeneratedImage(Block, frozen=True, kw_only=True, tag="generated_image"):
     """An image that the model made. The bytes are a blob."""
 
     blob: BlobRef
-    width: int | None = None
-    height: int | None = None
+    width: Nat | None = None
+    height: Nat | None = None
     revised_prompt: str | None = None
     image_id: str | None = None
     provider_data: JsonObject | None = None
@@ -196,15 +199,15 @@ AnyBlock = (
 class LineRange(Value, frozen=True, kw_only=True):
     """Lines `start` to `end`, counted from 1, both included."""
 
-    start: int
-    end: int
+    start: Nat
+    end: Nat
 
 
 class Position(Value, frozen=True, kw_only=True):
     """A place in a text, counted from 0."""
 
-    line: int
-    character: int
+    line: Nat
+    character: Nat
 
 
 class Attachment(Value, frozen=True, kw_only=True, tag_field="type"):
@@ -241,7 +244,7 @@ class ReferenceAttachment(Attachment, frozen=True, kw_only=True, tag="reference"
 
     kind: Literal["issue", "pull_request", "discussion"]
     url: str
-    number: int | None = None
+    number: Nat | None = None
     title: str | None = None
     state: str | None = None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import Any, Union, cast, get_args, get_type_hints
 
 import msgspec
@@ -16,7 +17,7 @@ from . import record
 from .base import Command, Erased, Event, ignorable, tag_of
 from .calls import CallBody, CallReceived, ToolRequested
 from .errors import CodecError, Damaged, NeedsNewer
-from .record import EVENT_BYTES_MAX, Sealed
+from .record import EVENT_BYTES_MAX, UNREADABLE, Sealed
 from .registry import BY_TAG, COMMANDS, EVENTS, UPCASTERS
 from .turns import ModelReplied
 
@@ -82,6 +83,7 @@ def _body_type(cls: type[Event]) -> Any:
 
 
 _bodies: dict[type[Event], msgspec.json.Decoder[Any]] = {}
+_BODIED = frozenset(cls for cls in EVENTS if "body" in cls.__struct_fields__)
 
 
 def _body_decoder(cls: type[Event]) -> msgspec.json.Decoder[Any]:
@@ -94,22 +96,47 @@ def _body_decoder(cls: type[Event]) -> msgspec.json.Decoder[Any]:
 def encode_entry(event: Event | Unknown, salt: Callable[[], str]) -> tuple[bytes, bytes, str]:
     """An event as (skeleton, body or empty, salt or empty). Raises `CodecError` where it is too large."""
     if isinstance(event, Unknown):
-        return event.skeleton, event.body, event.salt
+        return within_bounds(event.tag, event.skeleton, event.body, event.salt)
+    try:
+        return _encode_known(event, salt)
+    except UnicodeEncodeError:
+        return _encode_known(scrubbed(event), salt)
+
+
+def _encode_known(event: Event, salt: Callable[[], str]) -> tuple[bytes, bytes, str]:
     if event.erased is not None:
         raise CodecError(f"{tag_of(event)}: an erased event cannot be written again")
     body = getattr(event, "body", None)
     if body is None:
-        return _encoder.encode(event), b"", ""
+        return within_bounds(tag_of(event), _encoder.encode(event), b"", "")
     skeleton = _encoder.encode(msgspec.structs.replace(event, body=None))
     if event.ECHO:
-        return skeleton, b"", ""
-    data = _encoder.encode(body)
-    if len(data) + len(skeleton) > EVENT_BYTES_MAX:
-        raise CodecError(
-            f"{tag_of(event)}: {len(data) + len(skeleton)} bytes, more than {EVENT_BYTES_MAX}: "
-            "put large content in a blob and refer to it"
-        )
-    return skeleton, data, salt()
+        return within_bounds(tag_of(event), skeleton, b"", "")
+    return within_bounds(tag_of(event), skeleton, _encoder.encode(body), salt())
+
+
+def within_bounds(tag: str, skeleton: bytes, body: bytes, salt: str) -> tuple[bytes, bytes, str]:
+    """The parts of an event, if they are not too large to be one."""
+    size = len(skeleton) + len(body)
+    if size > EVENT_BYTES_MAX:
+        raise CodecError(f"{tag}: {size} bytes, more than {EVENT_BYTES_MAX}: put large content in a blob, refer to it")
+    return skeleton, body, salt
+
+
+def scrubbed(event: Event) -> Event:
+    """The same event with lone surrogates, which no log can hold, shown as replacement characters."""
+    plain = _scrub(msgspec.to_builtins(event))
+    return msgspec.convert(plain, type(event), strict=False)
+
+
+def _scrub(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, dict):
+        return {_scrub(key): _scrub(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_scrub(inner) for inner in value]
+    return value
 
 
 def encode(
@@ -124,13 +151,18 @@ def decode(data: bytes, *, bodies: bool = True) -> Appended:
     Raises `Damaged` for what is not a line of ours and `CodecError` for events that break the rules."""
     try:
         line = _fast.decode(data)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return _decode_slowly(data, bodies=bodies)
+    if line.seq < 1 or not line.events:
+        raise Damaged(f"append at {line.seq} is empty or misnumbered", seq=line.seq)
     events: list[Event | Unknown] = []
     for entry in line.events:
+        event: Any = entry.event
+        if event.erased is not None or (type(event) in _BODIED and event.body is not None):
+            raise Damaged(f"append {line.seq}: content inside a skeleton", seq=line.seq)
         if bodies and bytes(entry.body):
-            set_body(entry.event, bytes(entry.body), entry.salt)
-        events.append(entry.event)
+            set_body(event, bytes(entry.body), entry.salt)
+        events.append(event)
     if bodies:
         _echo(events)
     return Appended(first_seq=line.seq, at_ms=line.at, epoch=line.epoch, hash=line.hash, events=events)
@@ -143,7 +175,7 @@ def _decode_slowly(data: bytes, *, bodies: bool) -> Appended:
     for offset, entry in enumerate(line.events):
         seq = line.seq + offset
         skeleton, body = bytes(entry.skeleton), bytes(entry.body)
-        event = decode_skeleton(skeleton, seq=seq, body=body, salt=entry.salt)
+        event, body = decode_known(skeleton, body, seq=seq, salt=entry.salt)
         if bodies and body and isinstance(event, Event):
             set_body(event, body, entry.salt)
         events.append(event)
@@ -152,31 +184,38 @@ def _decode_slowly(data: bytes, *, bodies: bool) -> Appended:
     return Appended(first_seq=line.seq, at_ms=line.at, epoch=line.epoch, hash=line.hash, events=events)
 
 
-def decode_skeleton(skeleton: bytes, *, seq: int = 0, body: bytes = b"", salt: str = "") -> Event | Unknown:
-    """One event from its skeleton, brought up to the current version; an unknown one as `Unknown`."""
+def decode_known(skeleton: bytes, body: bytes, *, seq: int = 0, salt: str = "") -> tuple[Event | Unknown, bytes]:
+    """One event from its skeleton, brought up to the current version with its body; an unknown one as `Unknown`."""
     try:
         tag = _tag.decode(skeleton).type
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise CodecError(f"event {seq}: {explain(error)}") from error
     if tag not in BY_TAG:
         if tag not in UPCASTERS:
-            return Unknown(tag=tag, skeleton=skeleton, body=body, salt=salt)
-        skeleton = upcast(skeleton, tag)
+            return Unknown(tag=tag, skeleton=skeleton, body=body, salt=salt), b""
+        try:
+            skeleton, body = upcast(skeleton, body, tag, erased=not salt)
+        except Exception as error:  # an upcaster is code of ours that met data it did not foresee
+            raise CodecError(f"event {seq}: {tag}: cannot be brought up to date: {error!r}") from error
     try:
-        return cast(Event, _one.decode(skeleton))
-    except msgspec.DecodeError as error:
+        event = cast(Event, _one.decode(skeleton))
+    except UNREADABLE as error:
         raise CodecError(f"event {seq}: {tag}: {explain(error)}") from error
+    if event.erased is not None or getattr(event, "body", None) is not None:
+        raise Damaged(f"event {seq}: content inside a skeleton", seq=seq)
+    return event, body
 
 
-def upcast(skeleton: bytes, tag: str) -> bytes:
-    """Applies upcasters until the tag is a current one."""
+def upcast(skeleton: bytes, body: bytes, tag: str, *, erased: bool = False) -> tuple[bytes, bytes]:
+    """Applies upcasters until the tag is a current one. An erased body stays the tombstone it is."""
     value: dict[str, Any] = msgspec.json.decode(skeleton)
+    content: Any = msgspec.json.decode(body) if body and not erased else None
     for _ in range(len(UPCASTERS)):
         if tag not in UPCASTERS:
             break
-        value = UPCASTERS[tag](value)
+        value, content = UPCASTERS[tag](value, content)
         tag = value["type"]
-    return _encoder.encode(value)
+    return _encoder.encode(value), body if content is None else _encoder.encode(content)
 
 
 def set_body(event: Event, body: bytes, salt: str) -> None:
@@ -193,7 +232,7 @@ def set_body(event: Event, body: bytes, salt: str) -> None:
         return
     try:
         value = _body_decoder(cls).decode(body)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise CodecError(f"{tag_of(cls)}: body: {explain(error)}") from error
     msgspec.structs.force_setattr(event, "body", value)
 
@@ -217,16 +256,33 @@ def echoed(fact: Event | Unknown, ordinal: int) -> CallBody | None:
 
 
 def encode_command(command: Command) -> bytes:
-    """A command on its way to an inbox, body included."""
+    """A command on its way to an inbox, body included. Refuses numbers that JSON does not have: they would arrive as
+    something else."""
+    require_finite(msgspec.to_builtins(command), "$")
     return _encoder.encode(command)
+
+
+def require_finite(value: Any, path: str) -> None:
+    """Raises `CodecError` for a NaN or an infinity anywhere in a plain value."""
+    if isinstance(value, float) and not isfinite(value):
+        raise CodecError(f"command: {path}: {value!r} has no form in JSON")
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            require_finite(inner, f"{path}.{key}")
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            require_finite(inner, f"{path}[{index}]")
 
 
 def decode_command(data: bytes | str) -> Command:
     """A command from a client. Only commands decode: nothing that the runtime alone may say can come this way."""
     try:
-        return cast(Command, _commands.decode(data))
-    except msgspec.DecodeError as error:
+        command = cast(Command, _commands.decode(data))
+    except UNREADABLE as error:
         raise CodecError(f"command: {explain(error)}") from error
+    if command.erased is not None:
+        raise CodecError("command: $.erased: only a store may say that content was erased")
+    return command
 
 
 def encode_view(event: Event) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from .blocks import JsonObject, Value
+from .blocks import JsonObject, Nat, Value
 
 FailureClass = Literal[
     "model",
@@ -171,15 +171,15 @@ class Failure(Value, frozen=True, kw_only=True):
     kind: FailureKind
     message: str
     retryable: bool = False
-    retry_after_ms: int | None = None
-    status: int | None = None
+    retry_after_ms: Nat | None = None
+    status: Nat | None = None
     code: str | None = None
     provider: str | None = None
     model: str | None = None
     request_id: str | None = None
-    duration_ms: int | None = None
-    limit: int | None = None
-    requested: int | None = None
+    duration_ms: Nat | None = None
+    limit: Nat | None = None
+    requested: Nat | None = None
     detail: JsonObject | None = None
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from .blocks import InputBlock, JsonObject, Reasoning, Refusal, ResultBlock, ServerTool, Text, Value
+from .blocks import InputBlock, JsonObject, Nat, Reasoning, Refusal, ResultBlock, ServerTool, Text, Value
 
 
 class Item(Value, frozen=True, kw_only=True, tag_field="type"):
@@ -44,7 +44,7 @@ class ProposedCall(Value, frozen=True, kw_only=True):
     """A tool call as the model wrote it. Exactly one of `args` (an object), `text` (a custom call's input) and
     `malformed` (what could not be parsed, never executed) is set; `error` says what was wrong with it."""
 
-    ordinal: int
+    ordinal: Nat
     tool: str
     args: JsonObject | None = None
     text: str | None = None
@@ -52,6 +52,10 @@ class ProposedCall(Value, frozen=True, kw_only=True):
     error: str | None = None
     provider_call_id: str | None = None
     provider_data: JsonObject | None = None
+
+    def __post_init__(self) -> None:
+        if sum(given is not None for given in (self.args, self.text, self.malformed)) != 1:
+            raise ValueError("a call has exactly one of args, text and malformed")
 
 
 class ImagePart(Value, frozen=True, kw_only=True, tag_field="type", tag="image_part"):
@@ -115,7 +119,7 @@ class OutputSchema(Value, frozen=True, kw_only=True):
 class ModelSettings(Value, frozen=True, kw_only=True):
     """What a caller may set on a request. `extra` goes to the provider as it is, but cannot override our own fields."""
 
-    max_output_tokens: int | None = None
+    max_output_tokens: Nat | None = None
     temperature: float | None = None
     top_p: float | None = None
     stop: tuple[str, ...] = ()
@@ -123,6 +127,6 @@ class ModelSettings(Value, frozen=True, kw_only=True):
     tool_choice: Literal["auto", "none", "required"] | str = "auto"
     parallel_calls: bool | None = None
     thinking: Literal["off", "minimal", "low", "medium", "high"] | None = None
-    thinking_budget_tokens: int | None = None
+    thinking_budget_tokens: Nat | None = None
     cache: bool = True
     extra: dict[str, Any] = {}

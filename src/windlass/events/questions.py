@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from .base import Category, Command, Decision
+from .base import Category, Command, Decision, Nat
 from .blocks import JsonObject, Value
 from .specs import Behavior, WorkMode
 
@@ -50,7 +50,7 @@ class QuestionBody(Value, frozen=True, kw_only=True):
 class Answer(Value, frozen=True, kw_only=True):
     """The answer to question number `index`: what was picked, what was typed."""
 
-    index: int
+    index: Nat
     selected: tuple[str, ...] = ()
     text: str | None = None
 
@@ -84,7 +84,7 @@ class AnswerReceived(Command, frozen=True, kw_only=True, tag="answer.received"):
     action: str | None = None
     mode: WorkMode | None = None
     behavior: Behavior | None = None
-    tokens: int = 0
+    tokens: Nat = 0
     body: AnswerBody | None = None
 
 

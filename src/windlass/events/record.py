@@ -21,6 +21,10 @@ GENESIS = ""
 
 DIGEST_BYTES = 24
 SALT_BYTES = 12
+SALT_CHARS_MAX = 64
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""What decoding raises for bytes that are not what they should be."""
+
 APPEND_BYTES_MAX = 4 * 1024 * 1024
 EVENT_BYTES_MAX = 1024 * 1024
 
@@ -100,9 +104,13 @@ def seal(prev_hash: str, seq: int, at_ms: int, epoch: int, entries: list[tuple[b
     parts: list[tuple[bytes, str]] = []
     chunks: list[bytes] = []
     for skeleton, body, salt in entries:
-        if body:
+        if body and salt:
             parts.append((skeleton, digest_text(body, key=salt.encode("ascii"))))
             chunks.append(b'[%s,%s,"%s"]' % (skeleton, body, salt.encode("ascii")))
+        elif body:
+            # The tombstone of a body that was erased before.
+            parts.append((skeleton, body_digest(Entry(msgspec.Raw(skeleton), msgspec.Raw(body)))))
+            chunks.append(b"[%s,%s]" % (skeleton, body))
         else:
             parts.append((skeleton, ""))
             chunks.append(b"[%s]" % skeleton)
@@ -129,7 +137,7 @@ def parse(data: bytes) -> Line:
     """The line, its events still raw. Raises `Damaged` if it is not an append of ours."""
     try:
         line = _lines.decode(data)
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except UNREADABLE as error:
         raise Damaged(f"not a readable append: {error}") from error
     if line.seq < 1 or not line.events:
         raise Damaged(f"append at {line.seq} is empty or misnumbered", seq=line.seq)
@@ -142,7 +150,7 @@ def tombstone_of(entry: Entry) -> Tombstone | None:
         return None
     try:
         return _slots.decode(bytes(entry.body)).erased
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise Damaged(f"body without salt is not a tombstone: {error}") from error
 
 
@@ -154,6 +162,8 @@ def body_digest(entry: Entry) -> str:
         erased = tombstone_of(entry)
         assert erased is not None
         return erased.digest
+    if not entry.salt.isascii() or len(entry.salt) > SALT_CHARS_MAX:
+        raise Damaged("a salt is none of ours")
     return digest_text(bytes(entry.body), key=entry.salt.encode("ascii"))
 
 

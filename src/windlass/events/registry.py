@@ -133,7 +133,8 @@ PLANNED: dict[str, str] = {
 }
 """Events that later parts will produce. They are documented as planned and not declared."""
 
-Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+Upcaster = Callable[[dict[str, Any], Any], tuple[dict[str, Any], Any]]
 
 UPCASTERS: dict[str, Upcaster] = {}
-"""By full tag of an older version: turns its skeleton into the next version's, `type` included."""
+"""By full tag of an older version: turns its skeleton (`type` included) and its body, None where there is none, into
+the next version's."""

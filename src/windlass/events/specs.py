@@ -11,6 +11,7 @@ import msgspec
 
 from .base import Fraction, Nat
 from .blocks import JsonObject, Value
+from .items import ModelSettings
 from .usage import Price
 
 Contract = Literal["pure", "idempotent", "at_most_once"]
@@ -38,6 +39,8 @@ class ModelRef(Value, frozen=True, kw_only=True):
     window_tokens: Positive = 128_000
     max_output_tokens: Positive = 16_384
     price: Price | None = None
+    settings: ModelSettings | None = None
+    """What was set on it: temperature, thinking and the like."""
 
 
 class ToolSpec(Value, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .blocks import Value
+from .blocks import Nat, Value
 
 NANOS_PER_USD = 1_000_000_000
 TOKENS_PER_PRICE = 1_000_000
@@ -15,11 +15,11 @@ class Usage(Value, frozen=True, kw_only=True):
     `cache_read` and `cache_write` say how much of it came from or went into the provider's cache.
     `estimated` marks counts that no provider reported."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    reasoning_tokens: int = 0
+    input_tokens: Nat = 0
+    output_tokens: Nat = 0
+    cache_read_tokens: Nat = 0
+    cache_write_tokens: Nat = 0
+    reasoning_tokens: Nat = 0
     estimated: bool = False
 
     def __add__(self, other: Usage) -> Usage:
@@ -40,10 +40,10 @@ class Usage(Value, frozen=True, kw_only=True):
 class Price(Value, frozen=True, kw_only=True):
     """Micro-dollars per million tokens, as whole numbers, so that sums are exact. `as_of` dates the figure."""
 
-    input: int
-    output: int
-    cache_read: int | None = None
-    cache_write: int | None = None
+    input: Nat
+    output: Nat
+    cache_read: Nat | None = None
+    cache_write: Nat | None = None
     as_of: str | None = None
 
     def cost_nanos(self, usage: Usage) -> int:
@@ -61,12 +61,12 @@ class Quota(Value, frozen=True, kw_only=True):
     """One limit that a provider reported with its answer, such as requests left in this minute."""
 
     name: str
-    limit: int | None = None
-    used: int | None = None
-    remaining: int | None = None
-    resets_at_ms: int | None = None
+    limit: Nat | None = None
+    used: Nat | None = None
+    remaining: Nat | None = None
+    resets_at_ms: Nat | None = None
     unlimited: bool = False
-    overage: int | None = None
+    overage: Nat | None = None
     overage_allowed: bool | None = None
 
 
