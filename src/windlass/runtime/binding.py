@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from windlass.events.blocks import JsonObject, Text
+from windlass.events.errors import Refused, UsageError
 from windlass.events.items import AssistantItem, HistoryItem, OutputSchema, ProposedCall, ToolSchema, UserItem
 from windlass.events.sessions import InstructionsBody, InstructionsRendered, SetupBody
 from windlass.events.specs import AgentRef, ModelRef, Setup, ToolSpec
@@ -41,6 +42,7 @@ class Bound:
         self.tools: dict[str, AnyTool] = {tool.name: tool for tool in agent.toolset}
         self.by_model_name: dict[str, str] = {tool.model_name: tool.name for tool in agent.toolset}
         self._schemas: dict[tuple[str, ...], tuple[ToolSchema, ...]] = {}
+        self._others: dict[str, Model] = {}
         self._output = self._output_validator()
 
     @property
@@ -105,6 +107,34 @@ class Bound:
         return InstructionsRendered(
             digest=found, tokens=estimate_text(text), name=self.agent.name, body=InstructionsBody(text=text)
         )
+
+    def known_model(self, name: str) -> ModelRef:
+        """A model by name, with what the kernel must know of it. Raises `Refused` for a name that means nothing."""
+        if name == self.info.name:
+            return self.model_ref()
+        try:
+            info = self.model_for(name).info
+        except UsageError as error:
+            raise Refused("unknown_model", str(error)) from error
+        return ModelRef(
+            name=info.name,
+            provider=info.provider,
+            model=info.model,
+            window_tokens=info.window_tokens,
+            max_output_tokens=info.max_output_tokens or 16_384,
+            price=info.price,
+        )
+
+    def model_for(self, name: str) -> Model:
+        """The model that a request names: the agent's own, or another one that a session changed to."""
+        if name == self.info.name:
+            return self.model
+        found = self._others.get(name)
+        if found is None:
+            from windlass.models.catalogue import open_model
+
+            found = self._others[name] = open_model(name)
+        return found
 
     # --- requests ---
 
@@ -234,7 +264,8 @@ class Bound:
         return self._output.parse(value) if self._output is not None else None
 
     async def close(self) -> None:
-        await self.model.close()
+        for model in (self.model, *self._others.values()):
+            await model.close()
 
 
 def bound_names(bound: Mapping[str, Bound]) -> str:

@@ -28,6 +28,7 @@ from windlass.kernel.owed import owed, waiting_for
 from windlass.models.tokens import estimate_text
 from windlass.tools.context import Answered, ModelAnswer, ModelAsk, Note, Progress, ToolError
 
+from .admission import admitted
 from .hub import Record
 from .owner import Owner
 from .performer import Done, Performer
@@ -236,10 +237,14 @@ class Driver:
 
     async def submit(self, command: Command) -> list[Event]:
         """Takes a command now. Raises `Refused` where it does not fit, `CommandTaken` where it was taken before."""
-        command = self._with_partial(command)
+        command = self._with_partial(await self._admitted(command))
         events = await self.owner.take(command, takes=(command.command_id,))
         self.nudge()
         return events
+
+    async def _admitted(self, command: Command) -> Command:
+        owner = self.owner
+        return await admitted(command, store=owner.store, key=owner.key, state=owner.state, bound=self.performer.bound)
 
     def _with_partial(self, command: Command) -> Command:
         """What the model had written when it was stopped goes into the log with the command that stopped it."""
@@ -294,8 +299,7 @@ class Driver:
         for waiting in await self.owner.store.inbox(self.owner.key, limit=INBOX_AT_ONCE):
             count += 1
             try:
-                command = decode_command(waiting.data)
-                command = self._with_partial(command)
+                command = self._with_partial(await self._admitted(decode_command(waiting.data)))
                 await self.owner.take(command, takes=(waiting.command_id,))
             except CommandTaken:
                 continue

@@ -88,7 +88,7 @@ class Performer:
         hub, name = self.owner.hub, effect.request_id
         main = effect.lane == "main"
         index = 0
-        stream = self.bound.model.stream(request)
+        stream = self.bound.model_for(effect.model).stream(request)
         try:
             async for piece in stream:
                 if isinstance(piece, Reply | Failure):

@@ -12,11 +12,9 @@ from typing import Any
 
 from windlass.events import codec
 from windlass.events.base import Command, Event
-from windlass.events.calls import CallReceived, UserCallBody
 from windlass.events.errors import LeaseHeld, NotFound, Refused, StaleEpoch, UsageError
 from windlass.events.runs import CommandRefused, Terminal
 from windlass.events.sessions import SessionForked, SessionResumed, SessionShutDown, SessionStarted
-from windlass.events.specs import ItemRef
 from windlass.events.turns import ModelReplied
 from windlass.kernel import log
 from windlass.kernel.state import State
@@ -399,7 +397,6 @@ class Runtime:
                 ),
             )
             return
-        command = self._prepared(active, command)
         try:
             await active.driver.submit(command)
         except StaleEpoch:
@@ -407,15 +404,6 @@ class Runtime:
             await self.send(key, command)
             return
         self._run(key, active)
-
-    def _prepared(self, active: Active, command: Command) -> Command:
-        """A person's own call is prepared like any other."""
-        if not isinstance(command, CallReceived) or command.body is None or command.body.prepared is not None:
-            return command
-        import msgspec
-
-        prepared = active.driver.performer.bound.prepared(active.owner.state, command.tool, command.body.args, None)
-        return msgspec.structs.replace(command, body=UserCallBody(args=command.body.args, prepared=prepared))
 
     async def follow(self, key: Key, command: Command) -> AsyncIterator[Told]:
         """Sends a command and gives what follows, until its terminal."""
@@ -501,18 +489,6 @@ class Runtime:
         owner = Owner(self.store, key, self.ports, Hub())
         await owner.load()
         return owner.state
-
-    async def history_at(self, key: Key, to_seq: int) -> tuple[tuple[ItemRef, ...], int]:
-        """What was visible at the last append boundary at or before a seq, and that boundary."""
-        state, last = State(), 0
-        async for sealed in history(self.store, key, until=to_seq):
-            log.fold_append(state, codec.decode(sealed.data, bodies=False))
-            last = sealed.last_seq
-            if state.turn is None:
-                whole, at = tuple(state.history), last
-        if last == 0:
-            return (), 0
-        return (whole, at) if state.turn is not None else (tuple(state.history), last)
 
     async def wait_idle(self, key: Key) -> None:
         """Waits until no run is active."""

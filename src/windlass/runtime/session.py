@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from windlass.events.base import Command, Event
 from windlass.events.blocks import AnyAttachment, InputBlock, JsonObject, Text
 from windlass.events.calls import CallReceived, ResultBody, ResultReceived, ToolSettled, UserCallBody
-from windlass.events.context import CompactReceived
+from windlass.events.context import CompactReceived, UndoReceived
 from windlass.events.live import Live
 from windlass.events.permissions import FeedbackBody, PermissionApproved, PermissionDenied, Scope
 from windlass.events.questions import Answer, AnswerBody, AnswerReceived
@@ -294,9 +294,11 @@ class Session:
 
     async def rewind(self, to_seq: int, *, command_id: str | None = None, actor: str = "user") -> str:
         """Makes the history what it was at `to_seq`; what was done stays done."""
-        restored, at = await self.runtime.history_at(self.key, to_seq)
-        command = RewindReceived(command_id=self._id(command_id), actor=actor, to_seq=at, restored=restored)
-        return await Sent(self, command)
+        return await Sent(self, RewindReceived(command_id=self._id(command_id), actor=actor, to_seq=to_seq))
+
+    async def undo_compact(self, *, command_id: str | None = None, actor: str = "user") -> str:
+        """Makes visible again what the last compaction put away."""
+        return await Sent(self, UndoReceived(command_id=self._id(command_id), actor=actor))
 
     async def clear(self) -> str:
         """A fresh context; the log is kept."""

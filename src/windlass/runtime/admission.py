@@ -1,0 +1,132 @@
+"""Commands from outside, before they are taken: what only the host may say is looked up here and never believed.
+
+A client asks; it does not tell the session what something weighs, what a hook ruled, what was visible in the past or
+whether arguments are sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from windlass.events import codec
+from windlass.events.base import Command
+from windlass.events.blocks import Text
+from windlass.events.calls import CallReceived, MountReceived, ResultReceived, ToolSettled, UserCallBody
+from windlass.events.context import CompactionFinished, ContextTruncated, UndoReceived
+from windlass.events.errors import Refused
+from windlass.events.questions import AnswerReceived
+from windlass.events.runs import (
+    CancelReceived,
+    InterruptReceived,
+    PromptBody,
+    PromptReceived,
+    QueueEdited,
+    SignalReceived,
+)
+from windlass.events.sessions import ChangeModel, ChangeReceived, RewindReceived, SessionStarted
+from windlass.events.specs import ItemRef
+from windlass.kernel import log
+from windlass.kernel.state import State
+from windlass.models.tokens import estimate_block, estimate_json, estimate_text
+from windlass.store.base import Key, Store
+from windlass.store.chain import history
+
+if TYPE_CHECKING:
+    from .binding import Bound
+
+Admit = Callable[[Command], Awaitable[Command]]
+
+
+async def admitted(command: Command, *, store: Store, key: Key, state: State, bound: Bound) -> Command:
+    """The command as it may be taken. Raises `Refused` for one that no client may send."""
+    match command:
+        case SessionStarted():
+            raise Refused("not_for_clients", "a session is started by its host")
+        case PromptReceived():
+            return _weighed_prompt(command)
+        case InterruptReceived() | CancelReceived():
+            return msgspec.structs.replace(command, tokens=0, usage=None, body=None)
+        case AnswerReceived():
+            tokens = estimate_json(msgspec.to_builtins(command.body)) if command.body is not None else 8
+            return msgspec.structs.replace(command, tokens=tokens)
+        case ResultReceived() | ToolSettled():
+            return _weighed_result(command)
+        case SignalReceived():
+            text = command.body.text if command.body is not None else ""
+            return msgspec.structs.replace(command, tokens=estimate_text(text) + 16)
+        case QueueEdited():
+            edits = command.body.edits if command.body is not None else {}
+            return msgspec.structs.replace(command, tokens={name: _weight(body) for name, body in edits.items()})
+        case CallReceived():
+            return _prepared_call(command, state, bound)
+        case MountReceived():
+            source = f"client:{command.actor or command.source or 'unknown'}"
+            tools = tuple(msgspec.structs.replace(spec, runs="client", source=source) for spec in command.tools)
+            return msgspec.structs.replace(command, tools=tools)
+        case RewindReceived():
+            restored, at = await visible_at(store, key, command.to_seq)
+            return msgspec.structs.replace(command, to_seq=at, restored=restored)
+        case UndoReceived():
+            return msgspec.structs.replace(command, restored=await before_compaction(store, key, state))
+        case ChangeReceived(change=ChangeModel(model=wanted)):
+            change = ChangeModel(model=bound.known_model(wanted.name))
+            return msgspec.structs.replace(command, change=change)
+        case _:
+            return command
+
+
+def _weight(body: PromptBody) -> int:
+    return sum(estimate_block(block) for block in body.content)
+
+
+def _weighed_prompt(command: PromptReceived) -> Command:
+    body = command.body
+    if body is None or not body.content:
+        raise Refused("no_content", "a prompt needs content")
+    size = sum(len(block.text) for block in body.content if isinstance(block, Text))
+    return msgspec.structs.replace(command, tokens=_weight(body), bytes=size, hooks=())
+
+
+def _weighed_result(command: ResultReceived | ToolSettled) -> Command:
+    content = command.body.content if command.body is not None else ()
+    changes: dict[str, Any] = {"tokens": sum(estimate_block(block) for block in content)}
+    if isinstance(command, ResultReceived):
+        changes["bytes"] = sum(len(block.text) for block in content if isinstance(block, Text))
+    return msgspec.structs.replace(command, **changes)
+
+
+def _prepared_call(command: CallReceived, state: State, bound: Bound) -> Command:
+    if command.body is None:
+        raise Refused("no_content", "a call needs its arguments")
+    prepared = bound.prepared(state, command.tool, command.body.args, None)
+    return msgspec.structs.replace(command, body=UserCallBody(args=command.body.args, prepared=prepared))
+
+
+async def visible_at(store: Store, key: Key, to_seq: int) -> tuple[tuple[ItemRef, ...], int]:
+    """What was visible at the last append boundary at or before a seq where no turn was open, and that boundary."""
+    state = State()
+    found: tuple[tuple[ItemRef, ...], int] = ((), 0)
+    async for sealed in history(store, key, until=to_seq):
+        log.fold_append(state, codec.decode(sealed.data, bodies=False))
+        if state.turn is None:
+            found = (tuple(state.history), sealed.last_seq)
+    return found
+
+
+async def before_compaction(store: Store, key: Key, now: State) -> tuple[ItemRef, ...]:
+    """What was visible before the last compaction, and what came since."""
+    state = State()
+    before: tuple[ItemRef, ...] = ()
+    async for sealed in history(store, key):
+        append = codec.decode(sealed.data, bodies=False)
+        visible = tuple(state.history)
+        log.fold_append(state, append)
+        if any(isinstance(event, CompactionFinished | ContextTruncated) for event in append.events):
+            before = visible
+    if not before:
+        raise Refused("nothing_to_undo", "no compaction has happened")
+    last = before[-1].seq
+    return (*before, *(ref for ref in now.history if ref.seq > last and ref.kind != "summary"))
