@@ -75,7 +75,9 @@ class Agent:
         """The agent's tools. Raises `UsageError` for names that collide."""
         from windlass.tools.toolset import ToolSet
 
-        return ToolSet(self.tools)
+        from .builtin import resolved
+
+        return ToolSet(resolved(self.tools))
 
     @functools.cached_property
     def output_schema(self) -> JsonObject | None:

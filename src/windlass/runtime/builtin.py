@@ -1,0 +1,63 @@
+"""Built-in tools, offered by name: those that the kernel performs, and those that read the session's own past."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from windlass.events.errors import UsageError
+from windlass.kernel.builtin import KERNEL_TOOLS
+from windlass.tools.tool import AnyTool, Options, Tool
+
+DESCRIPTIONS = {
+    "ask_user": "Ask the user something that you cannot find out yourself: one question with options to pick, several "
+    "questions, or a form described by a JSON Schema. The result is the answer.",
+    "todo": "Replace your list of todos. Give the whole list each time, with the status of each.",
+    "plan": "Write down your plan. In plan mode it is shown to the user for approval before anything may change.",
+    "task": "Note what you are doing: goal, criteria, current step, progress, notes, what you are blocked on. Only the "
+    "fields you give are changed.",
+    "complete_task": "Say that the task is complete, or cannot be completed, with a summary for the user.",
+    "wait": "Set a timer, by duration or by time (milliseconds since 1970). End your turn to wait for it.",
+    "load_tools": "Make tools of the catalogue available by name, from your next turn on.",
+}
+
+
+def parameters_of(shape: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON Schema of a kernel tool's arguments, in one object without references to its own name."""
+    schema = msgspec.json.schema(shape)
+    parts = schema.get("$defs", {})
+    own = parts.pop(shape.__name__)
+    own.pop("title", None)
+    own.pop("description", None)
+    own["additionalProperties"] = False
+    if parts:
+        own["$defs"] = {name: _plain(part) for name, part in parts.items()}
+    return dict(own)
+
+
+def _plain(part: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in part.items() if key != "title"}
+
+
+@lru_cache(maxsize=64)
+def builtin(name: str) -> AnyTool:
+    """A built-in tool by its name. Raises `UsageError` and lists them otherwise."""
+    known = KERNEL_TOOLS.get(name)
+    if known is None:
+        raise UsageError(f"there is no built-in tool {name!r}: there are {', '.join(sorted(KERNEL_TOOLS))}")
+    options = Options(
+        name=name,
+        description=DESCRIPTIONS[name],
+        parameters=parameters_of(known[0]),
+        runs="kernel",
+        contract="pure",
+        source="builtin",
+    )
+    return Tool(None, options)
+
+
+def resolved(tools: Any) -> list[Any]:
+    """Tools as given, names replaced by the built-in tools they mean."""
+    return [builtin(tool) if isinstance(tool, str) else tool for tool in tools]
