@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from windlass.events.blocks import CallSlot, GeneratedImage, Reasoning, Refusal, ServerTool, Text
+from windlass.events.failures import FinishReason
 from windlass.events.items import HistoryItem, ModelSettings, OutputSchema, ResultItem, ToolSchema, UserItem
 from windlass.events.usage import Usage
 from windlass.models.base import CallPartDelta, ReasoningPart, RefusalPart, Reply, Request, TextPart
@@ -203,6 +204,25 @@ async def test_a_tool_with_a_grammar_takes_text(form: Format) -> None:
         await model.close()
         assert server.refusals == []
     assert isinstance(end, Reply)
+
+
+@STREAMED
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+@pytest.mark.parametrize("form", FORMATS)
+async def test_a_call_that_was_cut_off_is_never_usable_even_if_it_parses(
+    form: Format, finish: FinishReason, stream: bool
+) -> None:
+    calls = (Call(name="add", args={"x": 1, "y": 2}), Call(name="add", args={}))
+    async with ModelServer(script=[Answer(parts=calls, finish=finish)]) as server:
+        model = model_for(server, form)
+        _, reply = await asked(model, Request(model="m", items=ASKED, tools=(ADD,), stream=stream))
+        await model.close()
+    assert isinstance(reply, Reply)
+    whole, cut = reply.calls
+    assert (whole.args, whole.error) == ({"x": 1, "y": 2}, None)
+    assert (cut.args, cut.text) == (None, None)
+    assert cut.malformed is not None
+    assert cut.error is not None
 
 
 async def test_with_server_state_only_what_is_new_is_sent() -> None:
