@@ -1,0 +1,326 @@
+"""Hooks: code of the user's own at named points. They observe, guard or transform; their rulings are facts.
+
+Hooks are pure by contract: they may run again after a crash. Guards fail closed: one that raises, times out or cannot
+read its payload denies. Observers never hurt: whatever they do, the run goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from windlass.events.blocks import Value
+from windlass.events.errors import UsageError
+from windlass.events.failures import HookPoint, HookReason
+from windlass.events.hooks import HookRuling
+from windlass.kernel.governance import matches
+
+from .ports import Ports
+
+TIMEOUT_MS = 5_000
+PAYLOAD_BYTES_MAX = 128 * 1024
+OBSERVERS_MAX = 32
+PRIORITY = 100
+MESSAGE_CHARS_MAX = 1_000
+
+GUARDED: frozenset[str] = frozenset(
+    {"prompt", "before_model", "after_model", "before_tool", "after_tool", "permission"}
+)
+"""Points at which a guard's word counts. Elsewhere there is nothing left to stop."""
+
+CHANGEABLE: frozenset[str] = frozenset({"prompt", "before_tool", "after_tool", "before_model"})
+"""Points at which a hook may change the value."""
+
+
+class Moment(Value, frozen=True, kw_only=True):
+    """What a hook is told: where it stands, for whom, and the value in question as plain data."""
+
+    point: HookPoint
+    session: str
+    agent: str = ""
+    run_id: str = ""
+    call_id: str | None = None
+    tool: str | None = None
+    value: Any = None
+
+
+class Denied(Value, frozen=True, kw_only=True):
+    """A guard's no. `fatal` ends the run; else the model is told."""
+
+    message: str = ""
+    reason: HookReason = "policy"
+    fatal: bool = False
+
+
+class Changed(Value, frozen=True, kw_only=True):
+    """A transform's new value."""
+
+    value: Any
+
+
+Said = Denied | Changed | bool | None
+"""What a hook may return: None or True lets pass, False is a plain no."""
+
+Function = Callable[[Moment], Said | Awaitable[Said]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hook:
+    """One hook. Lower priority runs first; equal ones in the order in which they were given."""
+
+    point: HookPoint
+    run: Function
+    kind: Literal["observe", "guard", "transform"] = "observe"
+    name: str = ""
+    priority: int = PRIORITY
+    timeout_ms: int = TIMEOUT_MS
+    tool: str = "*"
+    hook_id: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        if self.kind == "guard" and self.point not in GUARDED:
+            raise UsageError(f"a guard cannot stand at {self.point!r}: use one of {', '.join(sorted(GUARDED))}")
+        if self.kind == "transform" and self.point not in CHANGEABLE:
+            raise UsageError(f"nothing can be changed at {self.point!r}: use one of {', '.join(sorted(CHANGEABLE))}")
+        named = self.name or getattr(self.run, "__name__", type(self.run).__name__)
+        object.__setattr__(self, "hook_id", f"{self.point}:{named}")
+
+
+class Ruled(msgspec.Struct, kw_only=True):
+    """What the hooks of one point made of a moment."""
+
+    value: Any
+    rulings: list[HookRuling] = []
+    changed: bool = False
+
+    @property
+    def denied(self) -> HookRuling | None:
+        return next((ruling for ruling in self.rulings if ruling.denies), None)
+
+
+class Hooks:
+    """The hooks of an agent, by point. No hook at a point means no step there."""
+
+    def __init__(self, hooks: Iterable[Hook], ports: Ports) -> None:
+        self._ports = ports
+        self._by_point: dict[str, list[Hook]] = {}
+        for hook in hooks:
+            self._by_point.setdefault(hook.point, []).append(hook)
+        for found in self._by_point.values():
+            found.sort(key=lambda hook: hook.priority)
+        self._observing = 0
+        self.dropped = 0
+
+    def at(self, point: HookPoint, tool: str | None = None) -> list[Hook]:
+        """The hooks that stand at a point, for a tool."""
+        return [hook for hook in self._by_point.get(point, ()) if tool is None or matches(hook.tool, tool)]
+
+    def rule_at(self, point: HookPoint, tool: str | None = None) -> bool:
+        """Whether somebody there may stop or change something."""
+        return any(hook.kind != "observe" for hook in self.at(point, tool))
+
+    async def run(self, moment: Moment) -> Ruled:
+        """Asks the hooks of a point in order; the first denial ends it. Observers are told, not waited for."""
+        ruled = Ruled(value=moment.value)
+        for hook in self.at(moment.point, moment.tool):
+            seen = msgspec.structs.replace(moment, value=ruled.value)
+            if hook.kind == "observe":
+                self._observe(hook, seen)
+                continue
+            ruling, said = await self._ask(hook, seen)
+            ruled.rulings.append(ruling)
+            if ruling.denies:
+                break
+            if isinstance(said, Changed) and hook.kind == "transform":
+                ruled.value, ruled.changed = said.value, True
+        return ruled
+
+    def tell(self, moment: Moment) -> None:
+        """Tells the observers of a point; never waits, never fails."""
+        for hook in self.at(moment.point, moment.tool):
+            if hook.kind == "observe":
+                self._observe(hook, moment)
+
+    def _observe(self, hook: Hook, moment: Moment) -> None:
+        if self._observing >= OBSERVERS_MAX:
+            self.dropped += 1
+            return
+        self._observing += 1
+        self._ports.spawn(self._told(hook, moment), f"hook:{hook.hook_id}")
+
+    async def _told(self, hook: Hook, moment: Moment) -> None:
+        try:
+            await self._call(hook, moment)
+        except Exception:  # an observer's trouble is its own
+            return
+        finally:
+            self._observing -= 1
+
+    async def _ask(self, hook: Hook, moment: Moment) -> tuple[HookRuling, Said]:
+        started = self._ports.monotonic_ms()
+        outcome: Literal["allowed", "denied", "changed", "failed", "timed_out"] = "allowed"
+        reason: HookReason | None = None
+        message, fatal = "", False
+        said: Said = None
+        try:
+            said = await self._call(hook, moment)
+        except TimeoutError:
+            outcome, reason, message = "timed_out", "timeout", f"no ruling within {hook.timeout_ms} ms"
+        except Exception as error:  # a guard that fails denies, and the log says why
+            outcome, reason, message = "failed", "runtime", f"{type(error).__name__}: {error}"
+        if said is False:
+            said = Denied()
+        if isinstance(said, Denied):
+            outcome, reason, message, fatal = "denied", said.reason, said.message, said.fatal
+        elif isinstance(said, Changed):
+            outcome = "changed"
+        ruling = HookRuling(
+            hook_id=hook.hook_id,
+            point=hook.point,
+            outcome=outcome,
+            reason=reason,
+            message=message[:MESSAGE_CHARS_MAX],
+            fatal=fatal,
+            # A transform that fails leaves the value alone only where it did not matter: it is treated as a guard.
+            guard=True,
+            duration_ms=max(0, self._ports.monotonic_ms() - started),
+            call_id=moment.call_id,
+        )
+        return ruling, said
+
+    async def _call(self, hook: Hook, moment: Moment) -> Said:
+        size = len(msgspec.json.encode(moment))
+        if size > PAYLOAD_BYTES_MAX:
+            raise UsageError(f"the payload has {size} bytes, more than the {PAYLOAD_BYTES_MAX} a hook is given")
+        async with asyncio.timeout(hook.timeout_ms / 1000):
+            said = hook.run(moment)
+            return await said if inspect.isawaitable(said) else said
+
+
+# --- hooks that are not Python callables --------------------------------------------------------------------------
+
+
+def read_said(data: bytes) -> Said:
+    """What an external hook answered: `{}` or `{"decision": "allow"}`, `{"decision": "deny", …}` or `{"value": …}`.
+    Unknown fields are refused: a hook that means something else must not pass by accident."""
+    if not data.strip():
+        return None
+    answer = msgspec.json.decode(data, type=_Answer)
+    if answer.decision == "deny":
+        return Denied(message=answer.message, reason=answer.reason, fatal=answer.fatal)
+    return Changed(value=answer.value) if answer.value is not msgspec.UNSET else None
+
+
+class _Answer(msgspec.Struct, forbid_unknown_fields=True):
+    decision: Literal["allow", "deny"] = "allow"
+    message: str = ""
+    reason: HookReason = "policy"
+    fatal: bool = False
+    value: Any = msgspec.UNSET
+
+
+class CommandHook:
+    """An external program: the moment as JSON on its standard input, its ruling as JSON on its standard output. An
+    exit code other than 0 is a failure."""
+
+    def __init__(self, *argv: str, env: dict[str, str] | None = None) -> None:
+        if not argv:
+            raise UsageError("a command hook needs a program to run")
+        self.argv = argv
+        self.env = env
+        self.__name__ = argv[0].rsplit("/", 1)[-1]
+
+    async def __call__(self, moment: Moment) -> Said:
+        import subprocess
+
+        pipe = subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *self.argv, stdin=pipe, stdout=pipe, stderr=pipe, env=self.env, start_new_session=True
+        )
+        try:
+            out, err = await process.communicate(msgspec.json.encode(moment))
+        except asyncio.CancelledError:
+            process.kill()
+            await process.wait()
+            raise
+        if process.returncode != 0:
+            raise RuntimeError(f"exit code {process.returncode}: {err.decode('utf-8', 'replace')[:500]}")
+        return read_said(out[:PAYLOAD_BYTES_MAX])
+
+
+class HttpHook:
+    """An address that is POSTed the moment as JSON and answers with a ruling."""
+
+    def __init__(self, url: str, *, headers: dict[str, str] | None = None) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"hook address {url!r} must begin with http:// or https://")
+        self.url = url
+        self.headers = headers or {}
+        self.__name__ = url.split("/")[2]
+
+    async def __call__(self, moment: Moment) -> Said:
+        import aiohttp
+
+        headers = {**self.headers, "content-type": "application/json"}
+        async with aiohttp.ClientSession() as client:
+            async with client.post(
+                self.url, data=msgspec.json.encode(moment), headers=headers, allow_redirects=False
+            ) as response:
+                if response.status != 200:
+                    raise RuntimeError(f"status {response.status}")
+                return read_said(await response.content.read(PAYLOAD_BYTES_MAX))
+
+
+# --- guards that ship ---------------------------------------------------------------------------------------------
+
+
+def pattern_guard(
+    patterns: Sequence[str],
+    *,
+    point: HookPoint = "before_tool",
+    tool: str = "*",
+    message: str = "the pattern {pattern!r} is not allowed here",
+    fatal: bool = False,
+) -> Hook:
+    """A guard that denies where any regular expression is found in the value as JSON. Every pattern is tried; none can
+    hide another."""
+    import re
+
+    compiled = [(pattern, re.compile(pattern)) for pattern in patterns]
+
+    def search(moment: Moment) -> Said:
+        text = msgspec.json.encode(moment.value).decode()
+        for pattern, expression in compiled:
+            if expression.search(text):
+                return Denied(message=message.format(pattern=pattern), reason="policy", fatal=fatal)
+        return None
+
+    search.__name__ = "pattern_guard"
+    return Hook(point=point, run=search, kind="guard", tool=tool)
+
+
+def judge_guard(
+    ask: Callable[[str], Awaitable[str]], policy: str, *, point: HookPoint = "before_tool", tool: str = "*"
+) -> Hook:
+    """A guard that puts the value before a judge. `ask` sends a text to a model and gives its answer; anything but a
+    plain `allow` at its beginning denies."""
+
+    async def judge(moment: Moment) -> Said:
+        shown = msgspec.json.encode(moment.value).decode()
+        answer = await ask(
+            f"You check actions of an agent against a policy. Policy:\n{policy}\n\n"
+            f"Action ({moment.tool or moment.point}):\n{shown}\n\n"
+            "Answer with one word, allow or deny, then your reason."
+        )
+        verdict = answer.strip().split(maxsplit=1)
+        if verdict and verdict[0].strip(".,:;").lower() == "allow":
+            return None
+        return Denied(message=answer.strip()[:MESSAGE_CHARS_MAX] or "the judge said nothing", reason="safety")
+
+    judge.__name__ = "judge_guard"
+    return Hook(point=point, run=judge, kind="guard", tool=tool)
