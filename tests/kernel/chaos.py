@@ -1,53 +1,107 @@
-"""Draws facts that fit, nearly fit or do not fit the state of a session, from one source of choices."""
+"""A session under random facts, with every rule checked after each: the rig that the property tests and the planted
+faults share. One source of choices decides everything, so a failure is repeated by its seed."""
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
-from tests.kernel.session import MODEL, Session, call, malformed
-from windlass.events import codec
+from tests.kernel.makers import MAKERS, OFTEN
+from tests.kernel.session import ASK_PAY, MODEL, Session
 from windlass.events import calls as ce
-from windlass.events import context as xe
 from windlass.events import permissions as pe
 from windlass.events import questions as qe
 from windlass.events import runs as re_
 from windlass.events import sessions as se
 from windlass.events import turns as te
-from windlass.events.base import Fact
+from windlass.events.base import Event, Fact
 from windlass.events.blocks import Text
 from windlass.events.errors import Refused
-from windlass.events.failures import failure
-from windlass.events.hooks import HookRuling
-from windlass.events.specs import AgentRef, Grant, Limits, RunOptions, Task, ToolSpec, Workspace
-from windlass.events.turns import OutputCheck, Prepared
+from windlass.events.items import HistoryItem
+from windlass.events.specs import ItemRef, Limits, Settings
+from windlass.events.turns import Prepared
 from windlass.events.usage import Usage
-from windlass.kernel import decide
-from windlass.kernel.log import dump, state_hash
+from windlass.kernel import decide, effects, log
+from windlass.kernel import state as st
+from windlass.kernel.evolve import evolve, tick
+from windlass.kernel.owed import owed
+from windlass.kernel.render import item, render
 from windlass.testing.invariants import Checker, check_items
 
 T = TypeVar("T")
 Pick = Callable[[int], int]
 """`pick(n)` gives a number below n: from hypothesis, or from a seeded generator."""
 
-FAILURES = ("rate_limited", "server_error", "context_exceeded", "auth", "invalid_request", "truncated_reply")
+DRAIN_STEPS_MAX = 400
+RAREST = 6
+Pair = tuple[str, str]
+
+OBJECTS: dict[type[Fact], tuple[str, ...]] = {
+    ce.ToolPrepared: ("requested",),
+    ce.ToolFinished: ("started",),
+    ce.ToolTimedOut: ("started",),
+    ce.ToolSuspended: ("started",),
+    ce.ToolAsked: ("started",),
+    ce.ToolSettled: ("unknown",),
+    ce.ResultReceived: ("delegated", "suspended"),
+    pe.PermissionApproved: ("asked",),
+    pe.PermissionDenied: ("asked",),
+    qe.AnswerReceived: ("answering", "started"),
+    pe.ApproverMissed: ("asked", "answering", "delegated"),
+}
+"""The statuses of the calls that a fact is about."""
+
+LEGAL_PAIRS: frozenset[Pair] = frozenset(
+    (phase.__name__, fact.__name__) for fact, phases in decide.LEGAL.items() for phase in phases
+)
+
+
+def seeded(seed: int) -> Pick:
+    return random.Random(seed).randrange
+
+
+def some_setup(pick: Pick) -> dict[str, Any]:
+    """A setup that makes the rarer machinery common: small windows, few exchanges kept, limits."""
+    window = (8_000, 20_000, 100_000)[pick(3)]
+    settings = Settings(
+        keep_exchanges=1 + pick(4),
+        summarise=pick(4) > 0,
+        archive=pick(2) == 0,
+        output_required=pick(5) == 0,
+        continue_on_length=pick(3) == 0,
+        turns_max=4 + pick(60),
+        on_busy=("enqueue", "enqueue", "steer", "interrupt")[pick(4)],
+        tool_order=("parallel", "sequential")[pick(2)],
+    )
+    limits = (Limits(), Limits(), Limits(tokens=60_000), Limits(cost_nanos=40_000_000), Limits(time_ms=60_000))[pick(5)]
+    return {
+        "policy": ASK_PAY,
+        "model": msgspec.structs.replace(MODEL, window_tokens=window),
+        "settings": settings,
+        "run_limits": limits,
+        "mode": ("interactive", "interactive", "interactive", "plan", "autopilot")[pick(5)],
+    }
 
 
 class Chaos:
-    """A session under random facts, with every rule checked after each."""
+    """A session, a source of choices, and a checker that follows the log."""
 
-    def __init__(self, pick: Pick, **changes: Any) -> None:
-        self.pick = pick
-        self.session = Session(**changes)
+    def __init__(self, pick: Pick, seen: Counter[Pair] | None = None, **changes: Any) -> None:
+        self.pick: Pick = pick
+        self.session = Session(**(changes or some_setup(pick)))
         self.checker = Checker()
         self.fed = 0
-        self.applied: Counter[tuple[str, str]] = Counter()
+        self.seen: Counter[Pair] = seen if seen is not None else Counter()
+        self.seen[("New", "SessionStarted")] += 1
         self.refused: Counter[str] = Counter()
         self.fresh = 0
-        self.feed()
+        self._feed()
+
+    # --- choices ---
 
     def one(self, options: Sequence[T]) -> T:
         return options[self.pick(len(options))]
@@ -59,300 +113,213 @@ class Chaos:
         self.fresh += 1
         return f"x{self.fresh}"
 
-    def feed(self) -> None:
-        while self.fed < len(self.session.appends):
-            for event in self.session.appends[self.fed]:
-                self.checker.feed(event)
-            self.fed += 1
-
-    def tick(self) -> None:
-        """One fact, applied or refused, and nothing else."""
-        session = self.session
-        session.at_ms += self.pick(3) * 400
-        maker = self.one(MAKERS)
-        fact = maker(self)
-        if fact is None:
-            return
-        phase = type(session.state.phase).__name__
-        before = state_hash(session.state)
-        records = len(session.lines)
-        try:
-            session.take(fact)
-        except Refused as refusal:
-            assert state_hash(session.state) == before, f"a refused {type(fact).__name__} changed the state"
-            assert len(session.lines) == records
-            self.refused[refusal.code] += 1
-            return
-        self.applied[(phase, type(fact).__name__)] += 1
-        self.feed()
-        self.checker.rest(session.state)
-        assert not isinstance(session.state.phase, decide.st.Between), "an append ended between two turns"
-
-    def check_fold(self) -> None:
-        assert dump(self.session.folded()) == dump(self.session.state)
-        check_items(self.session.items())
-
-    # what there is to point at
-
-    def call_id(self) -> str:
+    def call_id(self, *statuses: str) -> str:
+        calls = self.session.state.calls.values()
+        fitting = [call.call_id for call in calls if call.status in statuses]
+        if fitting and not self.chance(10):
+            return self.one(fitting)
         known = list(self.session.state.calls)
-        return self.one(known) if known and not self.chance(12) else f"c{self.pick(60)}.0"
+        return self.one(known) if known and not self.chance(4) else f"c{self.pick(60)}.0"
 
     def ask_id(self, kind: str) -> str:
-        known = [a.ask_id for a in self.session.state.asks.values() if a.kind == kind]
+        known = [ask.ask_id for ask in self.session.state.asks.values() if ask.kind == kind]
         return self.one(known) if known and not self.chance(8) else f"{kind[0]}{self.pick(60)}"
+
+    def action(self) -> str | None:
+        asks = self.session.state.asks.values()
+        return self.one(["approve", "reject"]) if any(ask.question_kind == "plan" for ask in asks) else None
 
     def request_id(self) -> str:
         known = list(self.session.state.requests)
         return self.one(known) if known and not self.chance(12) else f"m{self.pick(60)}"
 
-    def args(self, tool: str) -> dict[str, Any]:
-        if tool == "ask_user":
-            return {"question": "which?", "options": ["a", "b"]}
-        if tool == "todo":
-            return {"todos": [{"todo_id": "1", "content": "x"}]}
-        if tool == "plan":
-            return {"summary": "s", "content": "do it"}
-        if tool == "wait":
-            return {"for_ms": 1 + self.pick(100_000)}
-        if tool == "load_tools":
-            return {"names": ["hidden"]}
-        if tool == "task":
-            return {"goal": "g"}
-        return {"n": self.pick(6)}
-
-    def reply_call(self) -> te.ReplyCall:
-        tool = self.one(
-            [
-                "add",
-                "pay",
-                "put",
-                "risky",
-                "ui",
-                "hidden",
-                "nowhere",
-                "ask_user",
-                "todo",
-                "plan",
-                "wait",
-                "task",
-                "load_tools",
-                "complete_task",
-            ]
-        )
-        if self.chance(12):
-            return malformed(tool, "{")
+    def kind_of_fact(self) -> type[Fact]:
+        """Mostly what is common; else what something waits for, or one of those that this phase has seen least."""
+        waiting = self._waited_for()
+        if waiting and self.chance(4):
+            return self.one(waiting)
         if self.chance(8):
-            return te.ReplyCall(call=call(tool, self.args(tool)).call)
-        if self.chance(12):
-            return call(tool, self.args(tool), prepared=Prepared(digest="bad", errors=("$.n: wrong",)))
-        return call(tool, self.args(tool))
+            return self.one(OFTEN)
+        phase = type(self.session.state.phase)
+        if phase in (st.BackingOff, st.Compacting) and not self.session.state.calls and self.chance(2):
+            return ce.CallReceived
+        if not self.chance(3):
+            return self.one([fact for fact in OFTEN if phase in decide.LEGAL[fact] and self._has_object(fact)])
+        legal = [fact for fact, phases in decide.LEGAL.items() if phase in phases and self._has_object(fact)]
+        legal.sort(key=lambda fact: self.seen[(phase.__name__, fact.__name__)])
+        return self.one(legal[:RAREST])
 
+    def _has_object(self, fact: type[Fact]) -> bool:
+        """Whether there is something that this fact could be about."""
+        wanted = OBJECTS.get(fact)
+        if wanted is None:
+            return True
+        return any(call.status in wanted for call in self.session.state.calls.values())
 
-def prompt(c: Chaos) -> Fact:
-    options = None
-    if c.chance(6):
-        options = RunOptions(
-            limits=Limits(turns=1 + c.pick(3)) if c.chance(2) else Limits(tokens=2_000),
-            tools=("add",) if c.chance(3) else None,
+    def _waited_for(self) -> list[type[Fact]]:
+        """What would move something rare that is open now."""
+        state = self.session.state
+        found: list[type[Fact]] = [re_.TimerFired] if state.timers else []
+        for ask in state.asks.values():
+            permission = (pe.PermissionApproved, pe.PermissionDenied)
+            found += permission if ask.kind == "permission" else (qe.AnswerReceived,)
+        for call in state.calls.values():
+            if call.status == "unknown":
+                found.append(ce.ToolSettled)
+            elif call.status == "started" and call.tool == "risky":
+                found.append(se.SessionResumed)
+        return found
+
+    # --- steps ---
+
+    def tick(self) -> None:
+        """One fact, applied or refused, and nothing else."""
+        session = self.session
+        session.at_ms += self.pick(3) * 400
+        fact = MAKERS[self.kind_of_fact()](self)
+        pair = (type(session.state.phase).__name__, type(fact).__name__)
+        before, records = log.dump(session.state), len(session.lines)
+        try:
+            session.take(fact)
+        except Refused as refusal:
+            assert log.dump(session.state) == before, f"a refused {pair[1]} changed the state"
+            assert len(session.lines) == records
+            self.refused[refusal.code] += 1
+            return
+        self.seen[pair] += 1
+        self._after()
+
+    def _after(self) -> None:
+        self._feed()
+        self.checker.rest(self.session.state)
+        assert not isinstance(self.session.state.phase, st.Between), "an append ended between two turns"
+
+    def _feed(self) -> None:
+        while self.fed < len(self.session.appends):
+            for event in self.session.appends[self.fed]:
+                self.checker.feed(event)
+            self.fed += 1
+
+    # --- the end: faults stop, and everything that is owed completes ---
+
+    def drain(self) -> None:
+        """The world does what is owed, people answer, nothing fails; the session must come to rest."""
+        for _ in range(DRAIN_STEPS_MAX):
+            fact = self._due()
+            if fact is None:
+                break
+            self.session.take(fact)
+            self._after()
+        state = self.session.state
+        assert not state.active, f"still {type(state.phase).__name__} after {DRAIN_STEPS_MAX} answers"
+        assert isinstance(state.phase, st.Idle), (
+            f"rests as {type(state.phase).__name__}, though everything was answered"
         )
-    hooks = (HookRuling(hook_id="h", point="prompt", outcome="denied"),) if c.chance(15) else ()
-    return re_.PromptReceived(
-        command_id=c.command(), behavior=c.one([None, None, "steer", "follow_up"]), tokens=c.pick(200), options=options,
-        hooks=hooks, body=re_.PromptBody(content=(Text(text="hi"),)),
-    )  # fmt: skip
+        assert not state.queue, f"prompts still wait: {state.queue}"
+        self.checker.idle(state)
+        assert not self.checker.open_commands
+
+    def _due(self) -> Fact | None:
+        state = self.session.state
+        for effect in owed(state):
+            match effect:
+                case effects.CallModel():
+                    return self._reply(effect.request_id)
+                case effects.PrepareCall():
+                    found = Prepared(digest="drained")
+                    return ce.ToolPrepared(
+                        call_id=effect.call_id, digest="drained", body=ce.PreparedBody(prepared=found, args={})
+                    )
+                case effects.RunTool():
+                    return ce.ToolFinished(call_id=effect.call_id, body=ce.ResultBody(content=(Text(text="r"),)))
+                case effects.SetTimer():
+                    self.session.at_ms = max(self.session.at_ms, effect.at_ms)
+                    return re_.TimerFired(timer_id=effect.timer_id)
+                case _:
+                    continue
+        return self._answer() or self._wake()
+
+    def _reply(self, request_id: str) -> Fact:
+        body = te.ReplyBody(blocks=(Text(text="done"),), output=te.OutputCheck(valid=True))
+        usage = Usage(input_tokens=10, output_tokens=1)
+        return te.ModelReplied(request_id=request_id, finish="stop", usage=usage, tokens=1, bytes=4, body=body)
+
+    def _answer(self) -> Fact | None:
+        state, command = self.session.state, self.command()
+        for ask in state.asks.values():
+            if ask.kind == "permission":
+                return pe.PermissionDenied(command_id=command, request_id=ask.ask_id)
+            return qe.AnswerReceived(command_id=command, question_id=ask.ask_id, outcome="declined")
+        for call in state.calls.values():
+            if call.status == "unknown":
+                return ce.ToolSettled(command_id=command, call_id=call.call_id, outcome="did_not_happen")
+            if call.status in ("delegated", "suspended"):
+                return ce.ResultReceived(command_id=command, call_id=call.call_id, body=ce.ResultBody())
+        return None
+
+    def _wake(self) -> Fact | None:
+        state = self.session.state
+        waits = isinstance(state.phase, st.Asked | st.Asleep) or bool(state.queue)
+        return re_.WakeReceived(command_id=self.command()) if waits and not state.active else None
+
+    # --- what must hold of the whole log ---
+
+    def check_log(self) -> None:
+        """Fold equals live state; every decision would be made again; every prefix renders to a valid request."""
+        session = self.session
+        assert log.dump(session.folded()) == log.dump(session.state), "the fold differs from the live state"
+        assert session.verify().problems == []
+
+    def check_prefixes(self) -> int:
+        """How many records were looked at, each as the end of a log."""
+        return Prefixes(self.session).check()
 
 
-def replied(c: Chaos) -> Fact:
-    calls = [c.reply_call() for _ in range(c.pick(4))] if not c.chance(3) else []
-    calls = [
-        te.ReplyCall(call=msgspec.structs.replace(found.call, ordinal=i), prepared=found.prepared)
-        for i, found in enumerate(calls)
-    ]
-    blocks = () if c.chance(6) else (Text(text="words"),)
-    finish = (
-        c.one(["stop", "stop", "length", "refusal", "content_filter", "pause"])
-        if not calls or c.chance(6)
-        else "tool_calls"
-    )
-    output = OutputCheck(valid=c.chance(2), errors=("no",)) if c.chance(2) else None
-    return te.ModelReplied(
-        request_id=c.request_id(), finish=finish, usage=Usage(input_tokens=c.pick(5_000), output_tokens=c.pick(500)),
-        calls=len(calls), empty=not blocks and not calls, tokens=c.pick(3_000), bytes=100,
-        body=te.ReplyBody(blocks=blocks, calls=tuple(calls), output=output),
-    )  # fmt: skip
+class Prefixes:
+    """Folds a log record by record and renders what a model would be sent after each."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.events: list[Event] = []
+        self.names: dict[str, tuple[str, str | None]] = {}
+        self.cache: dict[int, tuple[ItemRef, HistoryItem]] = {}
+        self.state = st.State()
+
+    def check(self) -> int:
+        for line, append in zip(self.session.lines, self.session.appends, strict=True):
+            tick(self.state, msgspec.json.decode(line)["at"], type(append[0]))
+            for event in append:
+                self.events.append(event)
+                evolve(self.state, event)
+                check_items(self.items())
+        assert log.dump(self.state) == log.dump(self.session.state)
+        assert self.items() == render(self.state, self._lookup), "an item is not rendered twice in the same way"
+        return len(self.events)
+
+    def _lookup(self, seq: int) -> Event:
+        return self.events[seq - 1]
+
+    def items(self) -> list[HistoryItem]:
+        """As `render` gives them, each item made once."""
+        whole, self.state.history = self.state.history, []
+        try:
+            known = [self._item(ref) for ref in whole]
+            return known + render(self.state, self._lookup, dict(self.names))
+        finally:
+            self.state.history = whole
+
+    def _item(self, ref: ItemRef) -> HistoryItem:
+        found = self.cache.get(id(ref))
+        if found is None:
+            found = self.cache[id(ref)] = (ref, item(ref, self._lookup, self.names))
+        return found[1]
 
 
-def model_failed(c: Chaos) -> Fact:
-    hint = c.one([None, None, 5_000, 120_000])
-    return te.ModelFailed(
-        request_id=c.request_id(), failure=failure(c.one(FAILURES), "no", retry_after_ms=hint), sample=0.25
-    )
-
-
-def finished(c: Chaos) -> Fact:
-    changes = (se.FileChange(path="a", operation="update", lines_added=1),) if c.chance(5) else ()
-    return ce.ToolFinished(
-        call_id=c.call_id(),
-        ok=not c.chance(4),
-        tokens=c.pick(4_000),
-        changes=changes,
-        body=ce.ResultBody(content=(Text(text="r"),)),
-    )
-
-
-def prepared(c: Chaos) -> Fact:
-    hooks = (HookRuling(hook_id="h", point="before_tool", outcome="denied", fatal=c.chance(3)),) if c.chance(6) else ()
-    found = Prepared(digest=f"p{c.pick(4)}")
-    return ce.ToolPrepared(
-        call_id=c.call_id(),
-        digest=found.digest,
-        changed=c.chance(3),
-        hooks=hooks,
-        body=ce.PreparedBody(prepared=found, args=c.args("add")),
-    )
-
-
-def approved(c: Chaos) -> Fact:
-    scope = c.one(["once", "once", "session", "pattern"])
-    return pe.PermissionApproved(
-        command_id=c.command(),
-        request_id=c.ask_id("permission"),
-        scope=scope,
-        pattern="*" if scope == "pattern" else None,
-    )
-
-
-def denied(c: Chaos) -> Fact:
-    return pe.PermissionDenied(
-        command_id=c.command(), request_id=c.ask_id("permission"), stop=c.chance(5), body=pe.FeedbackBody(feedback="no")
-    )
-
-
-def answer(c: Chaos) -> Fact:
-    return qe.AnswerReceived(
-        command_id=c.command(), question_id=c.ask_id("question"), outcome=c.one(["answered", "declined", "cancelled"]),
-        action=c.one([None, "approve"]), body=qe.AnswerBody(answers=(qe.Answer(index=0, selected=("a",)),), edited="new" if c.chance(3) else None),
-    )  # fmt: skip
-
-
-def missed(c: Chaos) -> Fact:
-    state = c.session.state
-    return pe.ApproverMissed(
-        request_ids=(*state.asks, *(x.call_id for x in state.calls.values() if x.status == "delegated"))
-    )
-
-
-def fired(c: Chaos) -> Fact:
-    known = list(c.session.state.timers)
-    name = c.one(known) if known else "w9"
-    if name in c.session.state.timers:
-        c.session.at_ms = max(c.session.at_ms, c.session.state.timers[name].at_ms)
-    return re_.TimerFired(timer_id=name)
-
-
-def resumed(c: Chaos) -> Fact:
-    c.session.state = c.session.folded()
-    c.session.epoch += 1
-    tools = None
-    if c.chance(3):
-        known = c.session.state.tools
-        tools = tuple(
-            msgspec.structs.replace(spec, digest=spec.digest + "'") if c.chance(4) else spec
-            for spec in known.values()
-            if not c.chance(8)
-        )
-    return se.SessionResumed(
-        epoch=c.session.epoch, tools=tools, agent=AgentRef(name="clerk", digest="d2") if c.chance(3) else None
-    )
-
-
-def forked(c: Chaos) -> Fact:
-    """The same log goes on as if it were a fork of itself: all that was open must be closed."""
-    c.session.epoch += 1
-    return se.SessionForked(
-        session_id="f", origin_id="s1", at_seq=c.session.state.seq, origin_hash=c.session.hash, epoch=c.session.epoch
-    )
-
-
-def change(c: Chaos) -> Fact:
-    history = c.session.state.history
-    options: list[se.AnyChange] = [
-        se.ChangeMode(mode=c.one(["interactive", "plan", "autopilot"])),
-        se.ChangeTitle(title="t"),
-        se.ChangeMetadata(metadata={"k": c.one(["v", None])}),
-        se.ChangeTask(task=Task(goal="g")),
-        se.ChangeModel(model=msgspec.structs.replace(MODEL, name="test/other", window_tokens=c.one([8_000, 100_000]))),
-        se.ChangePins(pin=(c.one(history).seq,)) if history else se.ChangePins(pin=(99,)),
-        se.ChangeGrants(add=(Grant(grant_id="gx", tool="pay"),)) if c.chance(2) else se.ChangeGrants(revoke=("gx",)),
-        se.ChangeSettings(
-            settings=msgspec.structs.replace(
-                c.session.state.settings,
-                on_busy=c.one(["enqueue", "steer", "interrupt", "reject"]),
-                tool_order=c.one(["parallel", "sequential"]),
-            )
-        ),
-    ]
-    return se.ChangeReceived(command_id=c.command(), change=c.one(options))
-
-
-def rewind(c: Chaos) -> Fact:
-    to = c.pick(c.session.state.seq + 2)
-    lines = []
-    last = 0
-    for line in c.session.lines:
-        end = codec.decode(line, bodies=False).last_seq
-        if end > to:
-            break
-        lines.append(line)
-        last = end
-    found = decide.st.State() if not lines else __import__("windlass.kernel.log", fromlist=["x"]).fold_lines(lines)
-    whole = found.turn is None
-    return se.RewindReceived(command_id=c.command(), to_seq=last, restored=tuple(found.history) if whole else ())
-
-
-def undo(c: Chaos) -> Fact:
-    return xe.UndoReceived(command_id=c.command(), restored=tuple(c.session.state.history))
-
-
-def mount(c: Chaos) -> Fact:
-    name = c.one(["add", "extra", "more"])
-    return ce.MountReceived(
-        command_id=c.command(), tools=(ToolSpec(name=name, digest=f"d{c.pick(3)}", contract="pure"),)
-    )
-
-
-def queue_edit(c: Chaos) -> Fact:
-    ids = [f"i{seq}" for seq in c.session.state.queue if not c.chance(3)]
-    return re_.QueueEdited(command_id=c.command(), order=tuple(reversed(ids)) if not c.chance(10) else ("i999",))
-
-
-MAKERS: list[Callable[[Chaos], Fact | None]] = [
-    prompt, prompt, prompt,
-    replied, replied, replied, replied, replied, replied,
-    model_failed, model_failed,
-    finished, finished, finished, finished,
-    prepared, prepared,
-    approved, approved, denied, answer, answer, missed, missed, fired, fired,
-    resumed, forked, change, rewind, undo, mount, queue_edit,
-    lambda c: ce.ToolTimedOut(call_id=c.call_id(), timeout_ms=5),
-    lambda c: ce.ToolSuspended(call_id=c.call_id()),
-    lambda c: ce.ToolAsked(call_id=c.call_id(), body=qe.QuestionBody(message="?", questions=(qe.Question(question="?"),))),
-    lambda c: ce.ToolSettled(command_id=c.command(), call_id=c.call_id(), outcome=c.one(["happened", "did_not_happen", "run_again"])),
-    lambda c: ce.ResultReceived(command_id=c.command(), call_id=c.call_id(), body=ce.ResultBody(content=(Text(text="x"),))),
-    lambda c: ce.CallReceived(command_id=c.command(), tool=c.one(["add", "pay", "ui", "todo", "nowhere"]), body=ce.UserCallBody(args=c.args("todo"), prepared=Prepared(digest="u") if not c.chance(3) else None)),
-    lambda c: ce.UnmountReceived(command_id=c.command(), tools=(c.one(["add", "extra", "more", "pay"]),), force=c.chance(2)),
-    lambda c: re_.WakeReceived(command_id=c.command()),
-    lambda c: re_.InterruptReceived(command_id=c.command(), tokens=c.pick(2) * 5, body=re_.PartialBody(text="half")),
-    lambda c: re_.CancelReceived(command_id=c.command()),
-    lambda c: re_.SignalReceived(command_id=c.command(), kind="s", urgency=c.one(["critical", "high", "normal", "low"]), dedupe_key=c.one([None, "k1", "k2"])),
-    lambda c: re_.CommandRefused(command_id=f"r{c.command()}", code="no", message="no"),
-    lambda c: se.WorkspaceChanged(workspace=Workspace(cwd="w")),
-    lambda c: se.InstructionsRendered(digest=f"i{c.pick(3)}", tokens=50, body=se.InstructionsBody(text="be good")),
-    lambda c: se.NoticeGiven(code="n", message="m"),
-    lambda c: se.SessionShutDown(),
-    lambda c: se.ContentErased(seq=1, by="x", why="y"),
-    lambda c: xe.CompactReceived(command_id=c.command()),
-    lambda c: xe.ContextPagedIn(query="q", tokens=9, body=xe.PageBody(text="old")),
-    lambda c: se.SessionStarted(command_id=c.command(), session_id="again", epoch=9, setup=se.Setup(agent=AgentRef(name="x"), model=MODEL)),
-]  # fmt: skip
+def run(seed: int, ticks: int, seen: Counter[Pair] | None = None) -> Chaos:
+    """One seed of the sweep: chaos, then calm, then the whole log is checked."""
+    chaos = Chaos(seeded(seed), seen)
+    for _ in range(ticks):
+        chaos.tick()
+    chaos.drain()
+    chaos.check_log()
+    return chaos

@@ -88,6 +88,7 @@ class Session:
         self.salts = (f"salt{n}" for n in itertools.count())
         self.commands = itertools.count(1)
         self.appends: list[list[Event]] = []
+        self.ends: list[int] = []
         if start:
             self.take(SessionStarted(command_id="start", session_id=session_id, epoch=1, setup=setup(**changes)))
 
@@ -106,6 +107,7 @@ class Session:
         self.hash = sealed.hash
         self.lines.append(sealed.data)
         self.appends.append(events)
+        self.ends.append(sealed.last_seq)
         return events
 
     def command(self) -> str:

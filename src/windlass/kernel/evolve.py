@@ -182,6 +182,8 @@ def instructions_rendered(state: State, event: sessions.InstructionsRendered) ->
 
 def session_rewound(state: State, event: sessions.SessionRewound) -> None:
     replace_history(state, list(event.history))
+    # Which compactions the earlier history had seen is no longer told.
+    state.compaction.count = 0
     dirty(state, "rewind")
     state.resumable = False
 
@@ -257,9 +259,11 @@ def run_started(state: State, event: runs.RunStarted) -> None:
         fresh.spent = previous.spent
         fresh.overflowed = previous.overflowed
         fresh.attempts = previous.attempts if event.trigger in ("timer", "call") else 0
-        fresh.reasks = previous.reasks
-        fresh.output_attempts = previous.output_attempts
-        fresh.repeats = previous.repeats
+        if event.trigger not in ("wake", "prompt"):
+            # Somebody who says to go on means it: what a run was stopped for before is counted anew, budgets are not.
+            fresh.reasks = previous.reasks
+            fresh.output_attempts = previous.output_attempts
+            fresh.repeats = previous.repeats
         fresh.options = event.options or previous.options
         fresh.last_reply_seq = previous.last_reply_seq
         fresh.last_finish = previous.last_finish

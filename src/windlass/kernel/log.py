@@ -10,8 +10,10 @@ import msgspec
 
 from windlass.events import codec, record
 from windlass.events.base import Event, Fact
+from windlass.events.context import CompactionFinished, CompactionUndone, ContextTruncated
 from windlass.events.errors import CodecError, Damaged, KernelError, NeedsNewer, Refused
-from windlass.events.sessions import SessionForked
+from windlass.events.sessions import SessionForked, SessionRewound
+from windlass.events.specs import ItemRef
 
 from .decide import LEGAL, step
 from .evolve import evolve, tick
@@ -19,6 +21,7 @@ from .state import STATE_VERSION, New, State
 
 KERNEL_VERSION = "1"
 PROBLEMS_MAX = 100
+COMPACTED = (CompactionFinished, ContextTruncated)
 
 
 def fold_append(state: State, append: codec.Appended) -> None:
@@ -45,6 +48,39 @@ def fold(appends: Iterable[codec.Appended], state: State | None = None) -> State
 def fold_lines(lines: Iterable[bytes], state: State | None = None) -> State:
     """The state of a log as stored. Reads no content."""
     return fold((codec.decode(line, bodies=False) for line in lines), state)
+
+
+def visible(state: State) -> tuple[ItemRef, ...]:
+    """The history as it could be gone back to: a reply whose calls are still open is no part of it yet."""
+    turn = state.turn
+    if turn is None or turn.reply_seq is None or not turn.calls:
+        return tuple(state.history)
+    return tuple(ref for ref in state.history if ref.seq != turn.reply_seq)
+
+
+def before_compaction(lines: Iterable[bytes]) -> tuple[ItemRef, ...]:
+    """What the last compaction of a log took out of sight, put back: the history just before it, then what came since.
+    Empty where there is none to undo."""
+    state = State()
+    found: list[tuple[list[ItemRef], set[tuple[int, str]]]] = []
+    for line in lines:
+        for event in codec.decode(line, bodies=False).events:
+            known = codec.require_known(event, state.seq + 1)
+            if known is None:
+                state.seq += 1
+                continue
+            earlier = state.history[:] if isinstance(known, COMPACTED) else []
+            evolve(state, known)
+            if isinstance(known, COMPACTED):
+                found.append((earlier, {(ref.seq, ref.part) for ref in state.history}))
+            elif isinstance(known, CompactionUndone):
+                found.pop()
+            elif isinstance(known, SessionRewound):
+                found.clear()
+    if not found:
+        return ()
+    before, after = found[-1]
+    return (*before, *(ref for ref in visible(state) if (ref.seq, ref.part) not in after))
 
 
 def state_hash(state: State) -> str:
@@ -165,6 +201,7 @@ __all__ = [
     "STATE_VERSION",
     "Problem",
     "Report",
+    "before_compaction",
     "begins_fork",
     "copy",
     "dump",
@@ -175,4 +212,5 @@ __all__ = [
     "load",
     "state_hash",
     "verify",
+    "visible",
 ]

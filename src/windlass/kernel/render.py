@@ -32,10 +32,13 @@ from windlass.events.items import (
 )
 from windlass.events.specs import ItemRef
 
-from .state import Call, State
+from .state import State
 
 Lookup = Callable[[int], Event]
 """Gives the event at a seq, content included."""
+
+Names = dict[str, tuple[str, str | None]]
+"""The tools of the calls seen so far, and what the provider called each call."""
 
 ERASED = "[this content was erased]"
 PENDING = "[this call has no result yet]"
@@ -57,10 +60,10 @@ CANCELLED: dict[str, str] = {
 }
 
 
-def render(state: State, lookup: Lookup) -> list[HistoryItem]:
+def render(state: State, lookup: Lookup, names: Names | None = None) -> list[HistoryItem]:
     """The items of the history as the next request would carry them, open calls closed by a placeholder."""
     items: list[HistoryItem] = []
-    names: dict[str, tuple[str, str | None]] = {}
+    names = {} if names is None else names
     for ref in state.history:
         items.append(item(ref, lookup, names))
     if state.turn is not None:
@@ -70,24 +73,31 @@ def render(state: State, lookup: Lookup) -> list[HistoryItem]:
     return items
 
 
-def _of_open_turn(state: State, lookup: Lookup, names: dict[str, tuple[str, str | None]]) -> list[HistoryItem]:
+def _of_open_turn(state: State, lookup: Lookup, names: Names) -> list[HistoryItem]:
     assert state.turn is not None
+    reply_seq = state.turn.reply_seq
+    if reply_seq is None:
+        return []
+    reply = lookup(reply_seq)
+    assert isinstance(reply, te.ModelReplied)
     found: list[HistoryItem] = []
-    for name in state.turn.calls:
-        call = state.calls[name]
-        if call.closed_seq is not None:
+    for ordinal in range(reply.calls):
+        # A log that was cut inside of an append may end before the call was requested.
+        name = id_of_call(reply_seq, ordinal)
+        call = state.calls.get(name)
+        if call is not None and call.closed_seq is not None:
             ref = ItemRef(seq=call.closed_seq, kind="result", part=name)
             found.append(item(ref, lookup, names))
         else:
-            found.append(_placeholder(call, names))
+            found.append(_placeholder(name, names))
     return found
 
 
-def _placeholder(call: Call, names: dict[str, tuple[str, str | None]]) -> ResultItem:
-    tool, provider_call_id = names.get(call.call_id, (call.tool, None))
+def _placeholder(name: str, names: Names) -> ResultItem:
+    tool, provider_call_id = names.get(name, ("unknown", None))
     return ResultItem(
-        key=f"{call.call_id}/pending",
-        call_id=call.call_id,
+        key=f"{name}/pending",
+        call_id=name,
         tool=tool,
         content=(Text(text=PENDING),),
         is_error=True,
@@ -95,7 +105,7 @@ def _placeholder(call: Call, names: dict[str, tuple[str, str | None]]) -> Result
     )
 
 
-def item(ref: ItemRef, lookup: Lookup, names: dict[str, tuple[str, str | None]]) -> HistoryItem:
+def item(ref: ItemRef, lookup: Lookup, names: Names) -> HistoryItem:
     """One visible item. `names` carries the tools of the calls seen so far, which their results need."""
     event = lookup(ref.seq)
     match ref.kind:
@@ -121,7 +131,7 @@ def user(ref: ItemRef, event: Event) -> UserItem:
     return UserItem(key=str(ref.seq), content=content, origin=origin)
 
 
-def assistant(ref: ItemRef, event: Event, names: dict[str, tuple[str, str | None]]) -> AssistantItem:
+def assistant(ref: ItemRef, event: Event, names: Names) -> AssistantItem:
     if isinstance(event, re_.InterruptReceived | re_.CancelReceived):
         text = event.body.text if event.body is not None else ERASED
         return AssistantItem(key=str(ref.seq), content=(Text(text=text or "[interrupted]"),))
@@ -151,7 +161,7 @@ def assistant(ref: ItemRef, event: Event, names: dict[str, tuple[str, str | None
     return AssistantItem(key=str(ref.seq), content=tuple(parts), provider=event.provider, model=event.model)
 
 
-def call_part(seq: int, found: te.ReplyCall, names: dict[str, tuple[str, str | None]]) -> CallPart:
+def call_part(seq: int, found: te.ReplyCall, names: Names) -> CallPart:
     call = found.call
     name = id_of_call(seq, call.ordinal)
     names[name] = (call.tool, call.provider_call_id)
@@ -167,7 +177,7 @@ def call_part(seq: int, found: te.ReplyCall, names: dict[str, tuple[str, str | N
     )
 
 
-def result(ref: ItemRef, event: Event, lookup: Lookup, names: dict[str, tuple[str, str | None]]) -> ResultItem:
+def result(ref: ItemRef, event: Event, lookup: Lookup, names: Names) -> ResultItem:
     tool, provider_call_id = names.get(ref.part, ("unknown", None))
     content, is_error = outcome(event)
     if isinstance(event, ce.ToolDenied) and (said := feedback(lookup, event)):

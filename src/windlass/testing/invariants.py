@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections import Counter
 
 from windlass.events import calls as ce
+from windlass.events import permissions as pe
 from windlass.events import questions as qe
 from windlass.events import runs as re_
 from windlass.events import turns as te
 from windlass.events.base import Command, Event, name_of
-from windlass.events.ids import prompt_id
+from windlass.events.ids import prompt_id, timer_id
 from windlass.events.items import AssistantItem, CallPart, HistoryItem, ResultItem, UserItem
 from windlass.events.sessions import SessionForked, SessionResumed, SessionStarted
 from windlass.events.specs import ToolSpec
-from windlass.kernel.state import State
+from windlass.kernel.state import Asked, State
 
 CLOSING = (
     ce.ToolFinished,
@@ -43,6 +44,7 @@ class Checker:
         self.seq = 0
         self.epoch = 0
         self.active_run: str | None = None
+        self.turn: str | None = None
         self.runs: Counter[str] = Counter()
         self.terminals: Counter[str] = Counter()
         self.commands: dict[str, str] = {}
@@ -52,15 +54,19 @@ class Checker:
         self.starts: Counter[str] = Counter()
         self.allowed: set[str] = set()
         self.tools: dict[str, str] = {}
+        self.open_calls: dict[str, int] = {}
         self.contracts: dict[str, str] = {}
         self.again: Counter[str] = Counter()
         self.requests: set[str] = set()
+        self.timers: set[str] = set()
         self.prompts: dict[str, int] = {}
         self.absorbed: Counter[int] = Counter()
         self.dropped: set[str] = set()
+        self.asks: set[str] = set()
         self.questions: dict[str, tuple[str, bool]] = {}
 
     def feed(self, event: Event) -> None:
+        """Takes the next event of the log."""
         self.seq += 1
         if isinstance(event, Command):
             self._command(event)
@@ -71,34 +77,22 @@ class Checker:
             case SessionResumed():
                 self._hold("epochs rise", event.epoch > self.epoch, f"{event.epoch} after {self.epoch}")
                 self.epoch = event.epoch
+                self.requests.clear()
             case SessionForked():
                 self.epoch = event.epoch
                 # What was under way belongs to the origin, where it gets its own end.
                 self.foreign.update(self.open_commands)
                 self.open_commands.clear()
-            case re_.RunStarted():
-                self._run_started(event)
-            case re_.Terminal():
-                self._run_ended(event)
-            case re_.CommandCompleted():
-                self._end_command(event.command_id)
-            case re_.PromptReceived():
-                self.prompts[prompt_id(self.seq)] = self.seq
-            case re_.TurnStarted():
-                for seq in event.absorbs:
-                    self.absorbed[seq] += 1
-                    self._hold("an input enters the history once", self.absorbed[seq] == 1, f"input at {seq}")
-            case re_.QueueChanged(operation="absorbed"):
-                for name in event.prompt_ids:
-                    self.absorbed[self.prompts[name]] += 1
-            case re_.QueueChanged(operation="dropped"):
-                self.dropped.update(event.prompt_ids)
+                self.requests.clear()
             case te.ModelRequested():
                 self._hold("a request is an intent of its owner", event.epoch == self.epoch, event.request_id)
+                self._hold("one request at a time", not self.requests, f"{event.request_id} beside {self.requests}")
                 self.requests.add(event.request_id)
             case te.ModelReplied() | te.ModelFailed():
                 self._hold("an outcome has an intent", event.request_id in self.requests, event.request_id)
                 self.requests.discard(event.request_id)
+            case _ if isinstance(event, RUN_EVENTS):
+                self._run(event)
             case _:
                 self._call(event)
 
@@ -108,6 +102,8 @@ class Checker:
 
     def _learn(self, tools: tuple[ToolSpec, ...]) -> None:
         self.contracts.update({spec.name: spec.contract for spec in tools})
+
+    # --- commands, inputs, runs, turns, timers ---
 
     def _command(self, event: Command) -> None:
         known = self.commands.get(event.command_id)
@@ -123,6 +119,45 @@ class Checker:
         self._hold("a command has one terminal", command in self.open_commands, command)
         del self.open_commands[command]
 
+    def _run(self, event: Event) -> None:
+        match event:
+            case re_.RunStarted():
+                self._run_started(event)
+            case re_.Terminal():
+                self._run_ended(event)
+            case re_.TurnStarted():
+                self._hold("one turn at a time", self.turn is None, f"{event.turn_id} inside {self.turn}")
+                self._hold("a turn belongs to a run", self.active_run is not None, event.turn_id)
+                self.turn = event.turn_id
+                for seq in event.absorbs:
+                    self._absorb(seq)
+            case re_.TurnFinished():
+                self._hold("a turn ends once", self.turn is not None, "no turn is open")
+                self.turn = None
+            case re_.CommandCompleted():
+                self._end_command(event.command_id)
+            case re_.CommandRefused():
+                self._hold("a command is taken once", event.command_id not in self.commands, event.command_id)
+                self.commands[event.command_id] = name_of(event)
+            case re_.PromptReceived():
+                self.prompts[prompt_id(self.seq)] = self.seq
+            case re_.QueueChanged(operation="absorbed"):
+                for name in event.prompt_ids:
+                    self._absorb(self.prompts[name])
+            case re_.QueueChanged(operation="dropped"):
+                self.dropped.update(event.prompt_ids)
+            case re_.TimerSet() | te.RetryPlanned():
+                self.timers.add(timer_id(self.seq))
+            case re_.TimerFired() | re_.TimerCancelled():
+                self._hold("a timer ends once", event.timer_id in self.timers, event.timer_id)
+                self.timers.discard(event.timer_id)
+            case _:
+                pass
+
+    def _absorb(self, seq: int) -> None:
+        self.absorbed[seq] += 1
+        self._hold("an input enters the history once", self.absorbed[seq] == 1, f"input at {seq}")
+
     def _run_started(self, event: re_.RunStarted) -> None:
         self._hold("one run at a time", self.active_run is None, f"{event.run_id} inside {self.active_run}")
         self.runs[event.run_id] += 1
@@ -136,13 +171,19 @@ class Checker:
         self._hold("a run has one terminal", self.terminals[event.run_id] == 1, event.run_id)
         for command in event.commands:
             self._end_command(command)
+        if not isinstance(event, re_.RunAsked):
+            self._hold("a run that is over leaves no call open", not self.open_calls, str(self.open_calls))
+            self._hold("a run that is over leaves no turn open", self.turn is None, str(self.turn))
         self.requests.clear()
+
+    # --- calls and what is asked about them ---
 
     def _call(self, event: Event) -> None:
         match event:
             case ce.ToolRequested():
                 self._hold("call ids are unique", event.call_id not in self.tools, event.call_id)
                 self.tools[event.call_id] = event.tool
+                self.open_calls[event.call_id] = self.seq
             case ce.ToolAllowed():
                 self.allowed.add(event.call_id)
             case ce.ToolStarted():
@@ -155,9 +196,20 @@ class Checker:
                 self._closed(event.call_id)
             case ce.ToolsetChanged():
                 self._learn(event.tools)
+            case pe.PermissionRequested():
+                self.asks.add(event.request_id)
+            case pe.PermissionApproved() | pe.PermissionDenied() | pe.PermissionWithdrawn():
+                self._hold("a request is answered once", event.request_id in self.asks, event.request_id)
+                self.asks.discard(event.request_id)
             case qe.QuestionRequested():
+                self.asks.add(event.question_id)
                 self.questions[event.question_id] = (event.call_id, event.inside)
+            case qe.QuestionWithdrawn():
+                self._hold("a question is answered once", event.question_id in self.asks, event.question_id)
+                self.asks.discard(event.question_id)
             case qe.AnswerReceived():
+                self._hold("a question is answered once", event.question_id in self.asks, event.question_id)
+                self.asks.discard(event.question_id)
                 call, inside = self.questions[event.question_id]
                 if not inside:
                     self._closed(call)
@@ -179,10 +231,17 @@ class Checker:
     def _closed(self, name: str) -> None:
         self.results[name] += 1
         self._hold("a call has one result", self.results[name] == 1, name)
+        self._hold("a result has a call", name in self.open_calls, name)
+        del self.open_calls[name]
+
+    # --- between two appends ---
 
     def rest(self, state: State) -> None:
         """What must hold between two appends."""
         self._hold("the fold knows the run", state.active == (self.active_run is not None), str(self.active_run))
+        folded = [call.call_id for call in state.open_calls()]
+        self._hold("the fold knows the open calls", folded == list(self.open_calls), f"{folded}, {self.open_calls}")
+        self._hold("the fold knows the timers", set(state.timers) <= self.timers, f"{list(state.timers)}")
         waiting = {prompt_id(seq) for seq in (*state.queue, *state.steering)}
         for name, seq in self.prompts.items():
             places = (self.absorbed[seq] > 0) + (name in waiting) + (name in self.dropped)
@@ -190,12 +249,30 @@ class Checker:
         for command, seq in self.open_commands.items():
             owner = state.active or any(i.command_id == command for i in state.inputs.values())
             self._hold("a command is not forgotten", owner, f"{command} received at {seq}")
+        if not state.active and not isinstance(state.phase, Asked):
+            self._hold("rest leaves no call open", not self.open_calls, str(self.open_calls))
 
     def idle(self, state: State) -> None:
         """What must hold when the world owes nothing: every command but those that wait in a queue has its end."""
         for command, seq in self.open_commands.items():
             queued = any(i.command_id == command for i in state.inputs.values())
             self._hold("every command gets its terminal", queued, f"{command} received at {seq}")
+
+
+RUN_EVENTS = (
+    re_.RunStarted,
+    re_.Terminal,
+    re_.TurnStarted,
+    re_.TurnFinished,
+    re_.CommandCompleted,
+    re_.CommandRefused,
+    re_.PromptReceived,
+    re_.QueueChanged,
+    re_.TimerSet,
+    te.RetryPlanned,
+    re_.TimerFired,
+    re_.TimerCancelled,
+)
 
 
 def check_items(items: list[HistoryItem]) -> None:
