@@ -17,4 +17,4 @@ def test_store_is_as_its_model(subject: Subject, memory_path: pathlib.Path):
     def make_case() -> StoreCase:
         return subject.case(pathlib.Path(tempfile.mkdtemp(dir=memory_path)))
 
-    check_against_model(make_case, examples=50 if subject.capabilities.durable else 200, steps=30)
+    check_against_model(make_case, examples=30 if subject.capabilities.durable else 100, steps=30)

@@ -209,8 +209,9 @@ class Store(Protocol):
         barrier: bool = False,
     ) -> None:
         """One transaction: the append, the command ids it takes, the index row, its blobs. When it returns, the append
-        is kept as the durability mode says (`barrier` asks for `full` once). Raises `StaleEpoch`, `SeqConflict` (seq
-        or previous hash do not continue the log) or `CommandTaken`, in this order, and then nothing has changed."""
+        is kept as the durability mode says (`barrier` asks for `full` once). Raises `StaleEpoch` (also where the
+        session was never claimed), `SeqConflict` (seq or previous hash do not continue the log) or `CommandTaken`, in
+        this order, and then nothing has changed."""
         ...
 
     async def adopt(self, key: Key, lines: Sequence[Sealed], *, epoch: int, takes: Sequence[TakenCommand] = ()) -> None:

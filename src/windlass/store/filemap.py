@@ -135,6 +135,7 @@ class FileMapStore:
             if line is None or line.first_seq != ledger.seq + 1:
                 raise Damaged(f"file {path!r} of session {key.session!r} is damaged", seq=ledger.seq + 1)
             takes = [TakenCommand(command_id, line.first_seq) for command_id in line.takes]
+            ledger.epoch = max(ledger.epoch, line.epoch)
             await self._memory.adopt(key, [line.sealed(ledger.chain)], epoch=ledger.epoch, takes=takes)
             if line.index is not None:
                 await self._memory.put_index(line.index)

@@ -14,8 +14,8 @@ from .keys import check_sealed
 
 
 def judge_epoch(key: Key, given: int, epoch: int) -> None:
-    """Raises `StaleEpoch` unless the writer's epoch is the session's."""
-    if given != epoch:
+    """Raises `StaleEpoch` unless the writer's epoch is the session's. Epoch 0 is nobody's: it was never claimed."""
+    if given != epoch or epoch < 1:
         raise StaleEpoch(f"session {key.session!r} is at epoch {epoch}, the writer has {given}: claim it again")
 
 

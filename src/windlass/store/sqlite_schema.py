@@ -93,24 +93,30 @@ def connect(path: pathlib.Path, *, write: bool, vfs: str | None = None) -> apsw.
 
 
 def prepare(connection: apsw.Connection, path: pathlib.Path) -> None:
-    """Makes the tables in a new file, and refuses a file that is not ours or from a newer version."""
-    connection.execute("PRAGMA journal_mode = WAL")
+    """Makes the tables in a new file, and refuses a file that is not ours or from a newer version, untouched."""
+    _is_new(connection, path)
+    if connection.pragma("journal_mode", "WAL") != "wal":
+        raise StoreError(f"{str(path)!r} cannot be used in WAL mode: keep it on a local disk")
     connection.execute("PRAGMA synchronous = FULL")
     connection.transaction_mode = "IMMEDIATE"
     with connection:
-        application = connection.pragma("application_id")
-        version = connection.pragma("user_version")
-        if application == 0 and version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
+        # Looked at again within the transaction: another process may have made the tables meanwhile.
+        created = _is_new(connection, path)
+        if created:
             connection.execute(SCHEMA)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            created = True
-        else:
-            created = False
-            _check_identity(path, int(application), int(version))
     if created:
         # SQLite syncs the directory for its journals, not for the new file itself.
         _sync_directory(path.parent)
+
+
+def _is_new(connection: apsw.Connection, path: pathlib.Path) -> bool:
+    application, version = int(connection.pragma("application_id")), int(connection.pragma("user_version"))
+    if application == 0 and version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
+        return True
+    _check_identity(path, application, version)
+    return False
 
 
 def _check_identity(path: pathlib.Path, application: int, version: int) -> None:

@@ -32,10 +32,11 @@ from .sqlite_schema import SEQ_BITS, SEQ_MASK
 Cursor = apsw.Cursor
 
 _HEAD = "SELECT sid, seq, hash, epoch, owner, until_ms, origin_session, origin_seq, origin_hash FROM sessions"
-_MOVE = "UPDATE sessions SET seq = ?, hash = ? WHERE tenant = ? AND session = ? AND epoch = ? AND seq = ? AND hash = ?"
+_FENCE = "WHERE tenant = ? AND session = ? AND epoch = ? AND epoch > 0 AND seq = ? AND hash = ? RETURNING sid"
+_MOVE = f"UPDATE sessions SET seq = ?, hash = ? {_FENCE}"
 _MOVE_INDEXED = (
     "UPDATE sessions SET seq = ?, hash = ?, state = ?, owed = ?, next_wake_ms = ?, agent = ?, parent = ?, root = ?, "
-    "updated_ms = ?, row = ? WHERE tenant = ? AND session = ? AND epoch = ? AND seq = ? AND hash = ?"
+    f"updated_ms = ?, row = ? {_FENCE}"
 )
 _encode_row = msgspec.json.Encoder().encode
 
@@ -162,10 +163,10 @@ def append(
         _judge_takes(cursor, key, sealed, takes)
     fence = (key.tenant, key.session, sealed.epoch, sealed.first_seq - 1, sealed.prev_hash)
     if row is None:
-        moved: Any = cursor.execute(f"{_MOVE} RETURNING sid", (sealed.last_seq, sealed.hash, *fence)).fetchall()
+        moved: Any = cursor.execute(_MOVE, (sealed.last_seq, sealed.hash, *fence)).fetchall()
     else:
         values = (sealed.last_seq, sealed.hash, *_index_columns(row), *fence)
-        moved = cursor.execute(f"{_MOVE_INDEXED} RETURNING sid", values).fetchall()
+        moved = cursor.execute(_MOVE_INDEXED, values).fetchall()
     if not moved:
         _refuse(cursor, key, sealed)
     sid = moved[0][0]

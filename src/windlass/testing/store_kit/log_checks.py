@@ -120,6 +120,14 @@ async def a_stale_epoch_is_refused(case: StoreCase) -> None:
         assert await lines_of(store, old.key) == old.lines + new.lines
 
 
+async def a_session_that_nobody_claimed_takes_nothing(case: StoreCase) -> None:
+    async with case.open() as store:
+        await store.create(Key("default", "s1"))
+        for epoch in (0, 1):
+            unclaimed = seal_after(0, GENESIS, epoch, numbered(0, 1))
+            await raises(StaleEpoch, store.append(Key("default", "s1"), unclaimed))
+
+
 async def a_refused_append_changes_nothing(case: StoreCase) -> None:
     async with case.open() as store:
         old = await Writer(store, runner="old").claim()
@@ -271,6 +279,7 @@ CHECKS = (
     hard_payloads_come_back_byte_for_byte,
     large_appends_are_kept_and_larger_refused,
     a_stale_epoch_is_refused,
+    a_session_that_nobody_claimed_takes_nothing,
     a_refused_append_changes_nothing,
     only_the_next_append_is_taken,
     of_two_equal_appends_one_is_kept,
