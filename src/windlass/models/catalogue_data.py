@@ -1,6 +1,6 @@
 """What is known about models, as data: windows, abilities and list prices, dated. It holds no code.
 
-Prices are the providers' published base rates (no batch, priority or long-context tiers), seen on `PRICES_AS_OF`;
+Prices are base rates (no batch, priority or long-context tiers) as a public price table gave them on `PRICES_AS_OF`;
 they are for budgets, not for accounting, and any of them can be overridden.
 """
 
