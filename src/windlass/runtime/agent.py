@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from windlass.events.specs import Limits, Policy, Settings, WorkMode
 from windlass.events.usage import NANOS_PER_USD
 
 if TYPE_CHECKING:
+    from windlass.events.base import Event
+    from windlass.events.live import Live
     from windlass.models.base import Model
     from windlass.tools.toolset import ToolSet
 
@@ -112,6 +114,15 @@ class Agent:
         from .oneshot import run
 
         return await run(self, prompt, store=store, session=session)
+
+    def stream(
+        self, prompt: str, *, store: str | None = None, session: str | None = None
+    ) -> AsyncIterator[Event | Live]:
+        """Runs one prompt and gives its events, live, until its terminal. Leaving the loop ends the work, since nobody
+        is left to do it; with `store` it goes on when the store is opened again."""
+        from .oneshot import stream
+
+        return stream(self, prompt, store=store, session=session)
 
     def run_sync(self, prompt: str, *, store: str | None = None, session: str | None = None) -> Result:
         """`run` for code that is not async. Works inside a running event loop too (a notebook), in a thread."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from windlass.events.base import Event
+from windlass.events.live import Live
 from windlass.store.base import Store
 
 from .agent import Agent
@@ -34,6 +36,16 @@ async def run(agent: Agent, prompt: str, *, store: str | None = None, session: s
     if error is not None and not kept:
         raise error
     return result
+
+
+async def stream(
+    agent: Agent, prompt: str, *, store: str | None = None, session: str | None = None
+) -> AsyncIterator[Event | Live]:
+    """One prompt's events until its terminal."""
+    async with open_runtime(store, agents=[agent]) as runtime:
+        handle = await runtime.session(agent, session)
+        async for event in handle.prompt(prompt):
+            yield event
 
 
 def run_sync(agent: Agent, prompt: str, *, store: str | None = None, session: str | None = None) -> Result:

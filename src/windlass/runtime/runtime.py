@@ -10,9 +10,12 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import msgspec
+
 from windlass.events import codec
 from windlass.events.base import Command, Event
-from windlass.events.errors import LeaseHeld, NotFound, Refused, StaleEpoch, UsageError
+from windlass.events.errors import CommandTaken, LeaseHeld, NotFound, Refused, StaleEpoch, UsageError
+from windlass.events.items import HistoryItem
 from windlass.events.runs import CommandRefused, Terminal
 from windlass.events.sessions import SessionForked, SessionResumed, SessionShutDown, SessionStarted
 from windlass.events.turns import ModelReplied
@@ -26,6 +29,7 @@ from .approvals import Approver
 from .binding import Bound, bound_names
 from .driver import Driver, Rested, SessionSeat
 from .hub import Hub, Record, Told
+from .imports import refs_of
 from .owner import Owner
 from .performer import Performer
 from .ports import Ports, SystemPorts
@@ -150,15 +154,22 @@ class Runtime:
     # --- sessions ---
 
     async def session(
-        self, agent: Agent, session_id: str | None = None, *, title: str = "", metadata: dict[str, str] | None = None
+        self,
+        agent: Agent,
+        session_id: str | None = None,
+        *,
+        title: str = "",
+        metadata: dict[str, str] | None = None,
+        history: Sequence[HistoryItem] = (),
     ) -> Session:
-        """Creates a session or finds it. One that was cut off goes on by itself."""
+        """Creates a session or finds it. One that was cut off goes on by itself. A new one may begin with a `history`
+        from elsewhere (see `windlass.models.convert`)."""
         bound = self.bind(agent)
         key = Key(self.tenant, session_id or self.ports.fresh_id())
         await self.store.create(key)
         head = await self.store.head(key)
         if head is None or head.seq == 0:
-            await self._begin(key, bound, title, metadata or {})
+            await self._begin(key, bound, title, metadata or {}, history)
         else:
             await self._check_agent(key, agent)
             row = await self.store.get_index(key)
@@ -177,7 +188,10 @@ class Runtime:
         """What the index knows of the sessions, newest change first."""
         return list(await self.store.find(Query(tenant=self.tenant, **filters)))
 
-    async def _begin(self, key: Key, bound: Bound, title: str, metadata: dict[str, str]) -> None:
+    async def _begin(
+        self, key: Key, bound: Bound, title: str, metadata: dict[str, str], imported: Sequence[HistoryItem]
+    ) -> None:
+        refs = refs_of(imported)
         owner = Owner(self.store, key, self.ports, self.hub(key))
         claim = await self._claim(key)
         owner.epoch = claim
@@ -191,8 +205,9 @@ class Runtime:
                 title=title,
                 metadata=metadata,
                 knowledge_tokens=bound.knowledge_tokens(),
+                imported=refs,
                 producer=f"kernel {log.KERNEL_VERSION}",
-                body=bound.setup_body(),
+                body=msgspec.structs.replace(bound.setup_body(), imported=tuple(imported)),
             )
             await owner.take(fact, takes=(fact.command_id,))
         await self._adopt(key, owner, bound)
@@ -387,7 +402,9 @@ class Runtime:
 
     async def send(self, key: Key, command: Command) -> None:
         """Has a command taken: directly where this process can own the session, through the inbox otherwise. Raises
-        `Refused` where it does not fit now."""
+        `Refused` where it does not fit now. One that was taken before is acknowledged again, and nothing happens."""
+        if self._closed:
+            raise UsageError("this runtime is closed: open another one")
         active = await self._ensure_driven(key)
         if active is None:
             await self.store.send(
@@ -399,17 +416,33 @@ class Runtime:
             return
         try:
             await active.driver.submit(command)
+        except CommandTaken:
+            return
+        except Refused:
+            if await self._taken_at(key, command.command_id) is None:
+                raise
+            return
         except StaleEpoch:
             self._active.pop(key, None)
             await self.send(key, command)
             return
         self._run(key, active)
 
+    async def _taken_at(self, key: Key, command_id: str) -> int | None:
+        """Where the log took a command; None where it has not."""
+        for taken in await self.store.taken(key, after=_just_before(command_id), limit=1):
+            if taken.command_id == command_id:
+                return taken.seq
+        return None
+
     async def follow(self, key: Key, command: Command) -> AsyncIterator[Told]:
-        """Sends a command and gives what follows, until its terminal."""
+        """Sends a command and gives what follows, until its terminal; of one that was taken before, what followed."""
         hub = self.hub(key)
         head = await self.store.head(key)
         after = head.seq if head is not None else 0
+        before = await self._taken_at(key, command.command_id)
+        if before is not None:
+            after = before - 1
         listener = hub.subscribe()
         try:
             await self.send(key, command)
@@ -570,6 +603,12 @@ class Runtime:
     def agents(self) -> str:
         """The names of the agents that are bound here."""
         return bound_names(self._bound)
+
+
+def _just_before(command_id: str) -> str:
+    """A text that sorts before an id and behind all that come before it."""
+    last = ord(command_id[-1:] or "\1") - 1
+    return command_id[:-1] + (chr(last) + "\U0010ffff" if 0 <= last < 0xD800 else "")
 
 
 def refusal_of(events: list[Event], command_id: str) -> CommandRefused | None:

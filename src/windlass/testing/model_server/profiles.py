@@ -1,7 +1,7 @@
 """What endpoints demand beyond their wire format, as profiles that refuse a request which ignores it.
 
-Each profile says in its `why` what was found documented or reported, and where. What is known only second-hand is said so; an endpoint
-for which no demand was found only says where it puts reasoning.
+Each profile says in its `why` what was found documented or reported, and where; what is known only second-hand is said
+to be. An endpoint for which no demand was found only says where it puts reasoning.
 """
 
 from __future__ import annotations
