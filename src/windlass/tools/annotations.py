@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import sys
 import types
 import typing
 from collections import OrderedDict, deque
@@ -17,7 +18,7 @@ from windlass.events.errors import UsageError
 
 from . import records
 from .foreign import foreign, is_foreign
-from .hints import spelled
+from .hints import resolve, spelled
 from .notes import noted
 from .scalars import encoded
 from .shapes import Choice, Encoded, Fixed, Items, Noted, Plain, Record, Reference, Shape, Shapes, Table, Union
@@ -96,17 +97,18 @@ class Reader:
             return self._union(args, where)
         if origin in WRAPPERS or getattr(origin, "__name__", "") == "ReadOnly":
             return self.read(args[0], where)
-        alias = self._alias(hint)
+        alias = self._alias(hint, where)
         if alias is not None:
             return self.read(alias, where)
         return self._generic(hint, origin or hint, args, where)
 
-    def _alias(self, hint: Any) -> Any:
+    def _alias(self, hint: Any, where: str) -> Any:
         """What a `NewType`, a type alias or a type variable stands for; none if it is none of these."""
         if isinstance(hint, typing.NewType):
             return hint.__supertype__
         if type(hint).__name__ == "TypeAliasType":
-            return hint.__value__
+            scope = vars(sys.modules.get(hint.__module__, types))
+            return resolve(hint.__value__, scope, self.names, self.owner, where)
         if isinstance(hint, typing.TypeVar):
             if hint.__constraints__:
                 return typing.Union[hint.__constraints__]  # noqa: UP007 - the operator takes no tuple

@@ -18,11 +18,11 @@ DROPPED_SECTIONS = frozenset({"raises", "raise", "warns"})
 """Sections that are of no use to a model."""
 KEPT_SECTIONS = frozenset({"returns", "return", "yields", "yield", "note", "notes", "example", "examples", "warning"})
 
-_GOOGLE_HEADER = re.compile(r"^(?P<name>[A-Za-z][A-Za-z ]*):\s*$")
-_GOOGLE_ENTRY = re.compile(r"^\*{0,2}(?P<name>\w+)\s*(?:\((?P<type>[^)]*(?:\([^)]*\)[^)]*)*)\))?\s*:\s*(?P<text>.*)$")
-_NUMPY_RULE = re.compile(r"^\s*-{3,}\s*$")
-_NUMPY_ENTRY = re.compile(r"^(?P<names>\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$")
-_SPHINX_FIELD = re.compile(r"^:(?P<kind>\w+)(?:\s+(?P<about>[^:]+))?:\s*(?P<text>.*)$")
+_GOOGLE_HEADER = r"^(?P<name>[A-Za-z][A-Za-z ]*):\s*$"
+_GOOGLE_ENTRY = r"^\*{0,2}(?P<name>\w+)\s*(?:\((?P<type>[^)]*(?:\([^)]*\)[^)]*)*)\))?\s*:\s*(?P<text>.*)$"
+_NUMPY_RULE = r"^\s*-{3,}\s*$"
+_NUMPY_ENTRY = r"^(?P<names>\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$"
+_SPHINX_FIELD = r"^:(?P<kind>\w+)(?:\s+(?P<about>[^:]+))?:\s*(?P<text>.*)$"
 _SPHINX_PARAMETERS = frozenset({"param", "parameter", "arg", "argument", "key", "keyword", "ivar", "cvar", "var"})
 _SPHINX_DROPPED = frozenset({"type", "rtype", "raises", "raise", "except", "exception", "vartype", "meta"})
 
@@ -60,10 +60,10 @@ def _section_at(lines: list[str], at: int) -> _Reader | None:
     line = lines[at]
     if _is_numpy_header(lines, at):
         return _read_numpy
-    header = _GOOGLE_HEADER.match(line)
+    header = re.match(_GOOGLE_HEADER, line)
     if header and header["name"].lower() in PARAMETER_SECTIONS | DROPPED_SECTIONS and _indented(lines, at + 1):
         return _read_google
-    field = _SPHINX_FIELD.match(line)
+    field = re.match(_SPHINX_FIELD, line)
     if field and field["kind"] in _SPHINX_PARAMETERS | _SPHINX_DROPPED | {"return", "returns"}:
         return _read_sphinx
     return None
@@ -81,7 +81,7 @@ def _read_google(lines: list[str], at: int, kept: list[str], parameters: dict[st
         if not text or not is_parameters:
             continue
         margin = indent if margin is None else margin
-        entry = _GOOGLE_ENTRY.match(text) if indent <= margin else None
+        entry = re.match(_GOOGLE_ENTRY, text) if indent <= margin else None
         if entry:
             name = entry["name"]
             parameters[name] = entry["text"].strip()
@@ -98,7 +98,7 @@ def _read_numpy(lines: list[str], at: int, kept: list[str], parameters: dict[str
     if title in PARAMETER_SECTIONS:
         names: list[str] = []
         for line in lines[at + 2 : end]:
-            entry = _NUMPY_ENTRY.match(line)
+            entry = re.match(_NUMPY_ENTRY, line)
             if entry:
                 names = [name.strip(" *") for name in entry["names"].split(",")]
                 parameters.update(dict.fromkeys(names, ""))
@@ -110,7 +110,7 @@ def _read_numpy(lines: list[str], at: int, kept: list[str], parameters: dict[str
 
 
 def _read_sphinx(lines: list[str], at: int, kept: list[str], parameters: dict[str, str]) -> int:
-    field = _SPHINX_FIELD.match(lines[at])
+    field = re.match(_SPHINX_FIELD, lines[at])
     assert field is not None, "only called where the field matched"
     text = field["text"].strip()
     at += 1
@@ -125,7 +125,7 @@ def _read_sphinx(lines: list[str], at: int, kept: list[str], parameters: dict[st
 
 
 def _is_numpy_header(lines: list[str], at: int) -> bool:
-    if at + 1 >= len(lines) or not _NUMPY_RULE.match(lines[at + 1]):
+    if at + 1 >= len(lines) or not re.match(_NUMPY_RULE, lines[at + 1]):
         return False
     return lines[at].strip().lower() in PARAMETER_SECTIONS | DROPPED_SECTIONS | KEPT_SECTIONS
 

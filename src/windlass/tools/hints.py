@@ -54,6 +54,15 @@ def spelled(annotation: Any) -> str:
     return str(annotation).replace("typing.", "")
 
 
+def documented(function: Callable[..., Any]) -> Any:
+    """What carries a callable's own docstring and name: the function inside a partial, the `__call__` of an object."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isroutine(function) or isinstance(function, type):
+        return function
+    return function if function.__doc__ and "__call__" not in vars(type(function)) else type(function).__call__
+
+
 def scope_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The global names of a callable, through wrappers, partials and bound methods."""
     target: Any = function

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from collections import deque
 from collections.abc import Coroutine, Generator
 from typing import Any
@@ -18,6 +19,18 @@ LEFT_MAX = 64
 
 _left_behind: deque[Any] = deque(maxlen=LEFT_MAX)
 """Coroutines that would not even be closed. Kept, because collecting them would wake them once more."""
+
+
+def _keep(chain: list[Any]) -> None:
+    """Keeps a coroutine from ever being collected, also when the interpreter ends: woken without a loop, one that
+    swallows every exception would spin for ever. Only the stack of a daemon thread is never cleared."""
+    if not _left_behind:
+        threading.Thread(target=_hold, args=(_left_behind,), name="windlass-left-behind", daemon=True).start()
+    _left_behind.append(chain)
+
+
+def _hold(kept: deque[Any]) -> None:
+    threading.Event().wait()
 
 
 class ClosedItself(Exception):
@@ -81,7 +94,7 @@ class Inline:
         try:
             self._context.run(self._coroutine.close)
         except BaseException:
-            _left_behind.append(chain)
+            _keep(chain)
 
 
 def _settled(pending: Any, until: float) -> Generator[Any, None, bool]:

@@ -84,9 +84,7 @@ def returned(value: Any) -> Outcome:
         display = rendered(extra.display).content if extra and extra.display is not None else None
         return _finished(found, display, extra)
     except NotPlain as error:
-        where = f" at {error.path}" if error.path else ""
-        told = f"the tool's result cannot be passed on{where}: {error.why}"
-        return failed("tool_result_invalid", told, "the result has no form", private=str(error))
+        return raised(error)
     except Exception as error:
         # Authors' code runs here too: properties, iterators, dumps.
         told = "the tool's result cannot be read"
@@ -136,6 +134,10 @@ def raised(error: BaseException) -> Outcome:
     if isinstance(error, Suspend):
         return suspended(error)
     private = full_text(error)
+    if isinstance(error, NotPlain):
+        where = f" at {error.path}" if error.path else ""
+        told = f"the tool's result cannot be passed on{where}: {error.why}"
+        return failed("tool_result_invalid", told, "the result has no form", private=private)
     if isinstance(error, ToolError) and error.for_model:
         told = scalar_text(error.told)
         return failed("tool_raised", told, "the tool reported an error", code=error.code, private=private)

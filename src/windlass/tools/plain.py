@@ -11,7 +11,6 @@ import datetime
 import decimal
 import enum
 import math
-import pathlib
 import uuid
 from collections.abc import Mapping, Set
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import msgspec
 
 from .canonical import DEPTH_MAX, NotCanonical, canonical
+from .scalars import is_path
 
 INT_BITS_MAX = 4096
 """Whole numbers beyond this are no data that a model or a JSON reader could use."""
@@ -88,7 +88,7 @@ class _Walk:
             return _sorted([self.plain(entry, f"{path}[]") for entry in value], path)
         if isinstance(value, TEXTUAL):
             return msgspec.to_builtins(value)
-        if isinstance(value, decimal.Decimal | pathlib.PurePath):
+        if isinstance(value, decimal.Decimal) or is_path(type(value)):
             return scalar_text(str(value))
         return self._structured(value, path)
 
@@ -135,8 +135,10 @@ def _key(key: Any, path: str) -> str:
         return scalar_text(str(key))
     if key is None or isinstance(key, bool):
         return {None: "null", True: "true", False: "false"}[key]
-    if isinstance(key, int | uuid.UUID | datetime.date | pathlib.PurePath):
-        return str(_whole(key, path)) if isinstance(key, int) else str(msgspec.to_builtins(key, enc_hook=str))
+    if isinstance(key, int):
+        return str(_whole(key, path))
+    if isinstance(key, uuid.UUID | datetime.date) or is_path(type(key)):
+        return str(msgspec.to_builtins(key, enc_hook=str))
     raise NotPlain(path, f"a key of type {type(key).__qualname__!r} has no JSON form: use text")
 
 

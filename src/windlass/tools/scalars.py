@@ -7,7 +7,7 @@ import binascii
 import datetime
 import decimal
 import functools
-import pathlib
+import sys
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,6 @@ FORMATS: dict[type, str] = {
     datetime.timedelta: "duration",
     uuid.UUID: "uuid",
 }
-PATHS = (pathlib.PurePath, pathlib.PurePosixPath, pathlib.PureWindowsPath, pathlib.Path)
 ADDRESSES = {
     "IPv4Address": "ipv4",
     "IPv6Address": "ipv6",
@@ -38,13 +37,19 @@ def encoded(hint: type) -> Encoded | None:
         return Encoded(name="Decimal", decode=_decimal, numbers=True)
     if hint in (bytes, bytearray):
         return Encoded(name=hint.__name__, decode=_bytes(hint), keywords={"contentEncoding": "base64"})
-    if issubclass(hint, PATHS):
+    if is_path(hint):
         return Encoded(name="path", decode=hint, keywords={"format": "path"})
     if hint.__module__ == "ipaddress" and hint.__name__ in ADDRESSES:
         return Encoded(name=hint.__name__, decode=hint, keywords={"format": ADDRESSES[hint.__name__]})
     if issubclass(hint, str) and hint is not str:
         return Encoded(name=hint.__name__, decode=hint)
     return None
+
+
+def is_path(cls: type) -> bool:
+    """Whether a class is a path; where nobody has imported paths, none is."""
+    pathlib = sys.modules.get("pathlib")
+    return pathlib is not None and issubclass(cls, pathlib.PurePath)
 
 
 def _converter(hint: type) -> Callable[[str], Any]:

@@ -19,7 +19,7 @@ from windlass.events.errors import UsageError
 from . import convert, docstrings
 from .annotations import NOTHING, Reader
 from .context import ToolContext
-from .hints import Unresolved, resolve, scope_of, spelled
+from .hints import Unresolved, documented, resolve, scope_of, spelled
 from .notes import kinds, noted
 from .records import default_from, default_of
 from .schema import schema_of
@@ -184,12 +184,3 @@ def _pydantic_default(info: Any) -> Default | None:
     if info.is_required():
         return None
     return default_from(info.default_factory) if info.default_factory is not None else default_of(info.default)
-
-
-def documented(function: Callable[..., Any]) -> Any:
-    """What carries a callable's own docstring and name: the function inside a partial, the `__call__` of an object."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    if inspect.isroutine(function) or isinstance(function, type):
-        return function
-    return function if function.__doc__ and "__call__" not in vars(type(function)) else type(function).__call__

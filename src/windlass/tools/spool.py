@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import io
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO
 
 from windlass.events.blocks import BlobRef
 
@@ -47,6 +48,9 @@ class Blob:
         """Frees the memory or the temporary file."""
         self._file.close()
 
+    def __del__(self) -> None:
+        self._file.close()  # a run that was cut off must not leave files open
+
 
 class Spool:
     """Takes output as it comes. Memory stays bounded whatever is written."""
@@ -57,9 +61,7 @@ class Spool:
         self._limit = limit
         self._hash = hashlib.sha256()
         self._tail = b""
-        import tempfile
-
-        self._file: Any = tempfile.SpooledTemporaryFile(max_size=MEMORY_BYTES_MAX)  # noqa: SIM115 - outlives this call
+        self._file: IO[bytes] = io.BytesIO()
 
     def write(self, data: bytes) -> None:
         """Adds bytes; what is above the limit is only counted."""
@@ -67,6 +69,8 @@ class Spool:
         room = self._limit - self.kept
         if room > 0:
             kept = data[:room]
+            if self.kept <= MEMORY_BYTES_MAX < self.kept + len(kept):
+                self._file = _on_disk(self._file)
             self._file.write(kept)
             self._hash.update(kept)
             self.kept += len(kept)
@@ -116,10 +120,14 @@ class Spool:
 
     def blob(self, media_type: str) -> Blob:
         """Hands over what was kept. The spool is not used afterwards."""
-        return Blob(BlobRef(digest=self.digest, size=self.kept, media_type=media_type), self._file)
+        file, self._file = self._file, io.BytesIO()
+        return Blob(BlobRef(digest=self.digest, size=self.kept, media_type=media_type), file)
 
     def close(self) -> None:
         """Drops everything."""
+        self._file.close()
+
+    def __del__(self) -> None:
         self._file.close()
 
 
@@ -128,6 +136,17 @@ def blob_of(data: bytes, media_type: str) -> Blob:
     spool = Spool()
     spool.write(data)
     return spool.blob(media_type)
+
+
+def _on_disk(file: IO[bytes]) -> IO[bytes]:
+    """What was written so far, moved to a temporary file that has no name."""
+    import tempfile
+
+    moved = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the spool or the blob
+    file.seek(0)
+    moved.write(file.read())
+    file.close()
+    return moved
 
 
 def _whole_chars(data: bytes) -> str:

@@ -10,7 +10,7 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 import msgspec
 
@@ -19,19 +19,17 @@ from windlass.events.errors import UsageError
 from windlass.events.items import ToolSchema
 from windlass.events.specs import Contract, PermissionKind, Runs, ToolSpec, ToolText, Trait
 
-from . import docstrings, signature
-from .canonical import NotCanonical, canonical, digest
-from .context import ToolContext
-from .convert import Mismatch
-from .hints import Unresolved, local_names
-from .identity import tool_digest
-from .signature import Parameters
-from .validate import ARGUMENTS_BYTES_MAX, Validator
+from .hints import Unresolved, documented, local_names
+
+if TYPE_CHECKING:
+    from .signature import Parameters
+    from .validate import Validator
 
 TIMEOUT_MS = 600_000
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
-MODEL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
+NAME = r"[A-Za-z0-9_-]{1,64}\Z"
+MODEL_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z"
 """What every provider accepts; a canonical name may also begin with a digit if an alias stands before it."""
+ARGUMENTS_BYTES_MAX = 1024 * 1024
 DESCRIPTION_CHARS_MAX = 16 * 1024
 
 P = ParamSpec("P")
@@ -79,7 +77,7 @@ class Tool(Generic[P, R]):
         self._unresolved: Unresolved | None = None
         self._read: Parameters | None = None
         if function is not None:
-            functools.update_wrapper(self, signature.documented(function), updated=())
+            functools.update_wrapper(self, documented(function), updated=())
         if not _is_unbound_method(function):
             self._try_to_read()
 
@@ -122,7 +120,9 @@ class Tool(Generic[P, R]):
         """What the model is told: as given, else the docstring without its parameters."""
         if self.options.description is not None:
             return self.options.description.strip()[:DESCRIPTION_CHARS_MAX]
-        text = signature.documented(self.function).__doc__ if self.function is not None else None
+        from . import docstrings
+
+        text = documented(self.function).__doc__ if self.function is not None else None
         return docstrings.read(text).description[:DESCRIPTION_CHARS_MAX]
 
     @property
@@ -133,6 +133,8 @@ class Tool(Generic[P, R]):
     @functools.cached_property
     def spec(self) -> ToolSpec:
         """The tool as the kernel knows it, with the digest of everything about it."""
+        from .identity import tool_digest
+
         spec = self._bare_spec()
         told = {
             "spec": msgspec.to_builtins(spec),
@@ -189,14 +191,21 @@ class Tool(Generic[P, R]):
     @functools.cached_property
     def validator(self) -> Validator:
         """The compiled schema."""
+        from .validate import Validator
+
         return Validator(self.parameters.schema, f"tool {self.name!r}")
 
     def check(self, args: JsonObject) -> Checked:
         """What the gate needs before it rules on a call. Never raises for what a model wrote."""
+        from .canonical import NotCanonical, canonical, digest
+
         try:
             raw = canonical(args)
         except NotCanonical as error:
             return Checked(args=args, digest="", errors=(f"the arguments: {error}",))
+        if not _is_unicode(args, raw):
+            told = "the arguments hold text that is not valid Unicode (a lone surrogate)"
+            return Checked(args=args, digest=digest(args), errors=(told,))
         if len(raw) > ARGUMENTS_BYTES_MAX:
             told = f"the arguments: {len(raw)} bytes are more than the {ARGUMENTS_BYTES_MAX} allowed"
             return Checked(args=args, digest=digest(args), errors=(told,))
@@ -209,6 +218,8 @@ class Tool(Generic[P, R]):
     def _conversion_errors(self, args: JsonObject) -> tuple[str, ...]:
         if self.parameters.certain:
             return ()
+        from .convert import Mismatch
+
         try:
             self.parameters.values(args)
         except Mismatch as error:
@@ -221,6 +232,8 @@ class Tool(Generic[P, R]):
     # --- reading ---
 
     def _try_to_read(self, *, late: bool = False) -> None:
+        from . import signature
+
         owner = f"tool {self.name!r}"
         if self.options.parameters is not None:
             self._read = signature.given(self.options.parameters, self.function, owner)
@@ -321,15 +334,26 @@ def _options(declared: dict[str, Any]) -> Options:
 
 
 def _name(function: Any, options: Options) -> str:
-    name = options.name or str(getattr(signature.documented(function) if function else None, "__name__", ""))
+    name = options.name or str(getattr(documented(function) if function else None, "__name__", ""))
     if name == "__call__":
         name = type(function).__name__
-    if not NAME.match(name):
+    if not re.match(NAME, name):
         raise UsageError(f"{name!r} is no tool name: give it one of letters, digits, '_' and '-' with @tool(name=...)")
     seen = options.alias or name
-    if not MODEL_NAME.match(seen):
+    if not re.match(MODEL_NAME, seen):
         raise UsageError(f"{seen!r} is no name that models accept: begin with a letter or '_', or set alias=...")
     return name
+
+
+def _is_unicode(args: JsonObject, raw: bytes) -> bool:
+    """Whether the log can hold the texts of some arguments; `raw` is their canonical form."""
+    if b"\\ud" not in raw:
+        return True
+    try:
+        msgspec.json.encode(args)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_unbound_method(function: Any) -> bool:
@@ -339,6 +363,3 @@ def _is_unbound_method(function: Any) -> bool:
         return False
     first = next(iter(inspect.signature(function).parameters), "")
     return first in ("self", "cls") and "." in function.__qualname__.replace(".<locals>.", "")
-
-
-__all__ = ["AnyTool", "Checked", "Tool", "ToolContext", "as_tool", "external_tool", "tool"]

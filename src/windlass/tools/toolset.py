@@ -5,7 +5,6 @@ A set with two tools of one name, on either side, cannot be made.
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -19,8 +18,8 @@ from .tool import AnyTool, as_tool
 FOUND_MAX = 10
 """How many tools a search gives at most, unless told."""
 TOOLS_MAX = 4_096
-_WORD = re.compile(r"[a-z0-9]+")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD = r"[a-z0-9]+"
+_HUMP = r"(?<=[a-z0-9])(?=[A-Z])"
 
 
 class ToolSet:
@@ -76,6 +75,8 @@ class ToolSet:
     def only(self, names: Iterable[str]) -> ToolSet:
         """The tools whose canonical names match one of these names or globs. A plain name that is not there is refused,
         so that a restriction never fails silently."""
+        import fnmatch
+
         wanted = list(names)
         missing = [name for name in wanted if not any(mark in name for mark in "*?[") and name not in self._tools]
         if missing:
@@ -125,7 +126,7 @@ class ToolSet:
 
 def words(text: str) -> list[str]:
     """The words of a text in lower case; names are split at underscores, hyphens and humps."""
-    return _WORD.findall(_HUMP.sub(" ", text).lower())
+    return re.findall(_WORD, re.sub(_HUMP, " ", text).lower())
 
 
 def _score(tool: AnyTool, wanted: list[str]) -> int:

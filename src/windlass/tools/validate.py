@@ -5,7 +5,6 @@ Errors are written for the model that made the call: the path first, then what w
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from windlass.events.blocks import JsonObject
@@ -14,9 +13,8 @@ from windlass.events.errors import UsageError
 from .canonical import NotCanonical, canonical, digest
 from .convert import kind_of, step_text
 
-__all__ = ["ARGUMENTS_BYTES_MAX", "NotCanonical", "Validator", "canonical", "digest"]
+__all__ = ["NotCanonical", "Validator", "canonical", "digest"]
 
-ARGUMENTS_BYTES_MAX = 1024 * 1024
 ERRORS_MAX = 8
 ERROR_CHARS_MAX = 300
 OPTIONS_SHOWN_MAX = 20
@@ -123,6 +121,8 @@ def _options(options: Any) -> str:
 
 
 def _unknown(name: str, known: list[str]) -> str:
+    import difflib
+
     close = difflib.get_close_matches(name, known, n=1)
     if close:
         return f"is not known; did you mean {close[0]!r}?"
