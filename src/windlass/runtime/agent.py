@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from windlass.tools.toolset import ToolSet
 
     from .approvals import Approver
+    from .hooks import Hook
     from .result import Result
 
 
@@ -67,6 +68,7 @@ class Agent:
     settings: Settings = Settings()
     model_settings: ModelSettings = ModelSettings()
     approver: Approver | None = field(default=None, compare=False)
+    hooks: Sequence[Hook] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         if not self.name or len(self.name) > 100 or any(c in self.name for c in "/\\\0\n"):

@@ -32,6 +32,7 @@ from .admission import admitted
 from .hub import Record
 from .owner import Owner
 from .performer import Done, Performer
+from .watching import hooked
 
 INBOX_AT_ONCE = 100
 TIMER_SLICE_MS = 60_000
@@ -244,7 +245,9 @@ class Driver:
 
     async def _admitted(self, command: Command) -> Command:
         owner = self.owner
-        return await admitted(command, store=owner.store, key=owner.key, state=owner.state, bound=self.performer.bound)
+        known = self.performer.bound
+        command = await admitted(command, store=owner.store, key=owner.key, state=owner.state, bound=known)
+        return await hooked(command, self.performer)
 
     def _with_partial(self, command: Command) -> Command:
         """What the model had written when it was stopped goes into the log with the command that stopped it."""

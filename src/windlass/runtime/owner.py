@@ -36,7 +36,9 @@ APPEND_EVENTS_MAX = 1_024
 class Owner:
     """The writer of one session under one epoch."""
 
-    def __init__(self, store: Store, key: Key, ports: Ports, hub: Hub) -> None:
+    def __init__(
+        self, store: Store, key: Key, ports: Ports, hub: Hub, *, snapshot_every: int = SNAPSHOT_EVERY_RECORDS
+    ) -> None:
         self.store = store
         self.key = key
         self.ports = ports
@@ -47,8 +49,10 @@ class Owner:
         self.stale = True
         self.paused = ""
         self.on_pause: Callable[[str], None] | None = None
+        self.on_committed: Callable[[list[Event]], None] | None = None
         self._lock = asyncio.Lock()
         self._events: dict[int, Event] = {}
+        self._snapshot_every = snapshot_every
         self._snapshot_seq = 0
         self._refs: list[ItemRef] = []
         self._items: list[HistoryItem] = []
@@ -220,6 +224,8 @@ class Owner:
                 for offset, event in enumerate(events)
             ]
         )
+        if self.on_committed is not None:
+            self.on_committed(events)
         return events
 
     def _dispatches_once(self, events: list[Event]) -> bool:
@@ -272,7 +278,7 @@ class Owner:
     async def snapshot(self, *, force: bool = False) -> None:
         """Takes a snapshot where the tail has outgrown the last one."""
         grown = self.state.seq - self._snapshot_seq
-        if self.stale or (grown < SNAPSHOT_EVERY_RECORDS and not force):
+        if self.stale or (grown < self._snapshot_every and not force):
             return
         data = log.dump(self.state)
         await self.store.put_snapshot(

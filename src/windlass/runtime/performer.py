@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
+
 from windlass.events.base import Command, Fact
 from windlass.events.blocks import JsonObject, Text
 from windlass.events.calls import CallBody, CallReceived, PreparedBody, ResultBody, ToolFinished, ToolPrepared
-from windlass.events.failures import Failure, failure
+from windlass.events.failures import Failure, HookPoint, failure
+from windlass.events.hooks import HookRuling
+from windlass.events.items import ModelSettings
 from windlass.events.live import AttemptSuperseded, CallDelta, Live, ReasoningDelta, TextDelta
 from windlass.events.permissions import PermissionRequested
 from windlass.events.questions import QuestionRequested
@@ -19,9 +23,11 @@ from windlass.models.tokens import estimate_block
 from windlass.tools.context import ToolContext
 
 from .approvals import PermissionAsk, QuestionAsk, command_for
+from .hooks import Hooks, Moment
 
 if TYPE_CHECKING:
     from windlass.tools.context import Seat
+    from windlass.tools.outcome import Outcome
     from windlass.tools.plane import Plane
 
     from .approvals import Approver
@@ -42,12 +48,15 @@ class Done:
 class Performer:
     """The hands of one session's driver."""
 
-    def __init__(self, owner: Owner, bound: Bound, plane: Plane, seat: Seat, approver: Approver | None) -> None:
+    def __init__(
+        self, owner: Owner, bound: Bound, plane: Plane, seat: Seat, approver: Approver | None, hooks: Hooks
+    ) -> None:
         self.owner = owner
         self.bound = bound
         self.plane = plane
         self.seat = seat
         self.approver = approver
+        self.hooks = hooks
         self.partial_text: list[str] = []
 
     # --- models ---
@@ -57,6 +66,9 @@ class Performer:
         owner, ports = self.owner, self.owner.ports
         items = await owner.items()
         request = self.bound.request(owner.state, effect, items)
+        denied = await self._before_model(request, effect)
+        if denied is not None:
+            return Done(ModelFailed(request_id=effect.request_id, failure=denied))
         self.partial_text = []
         started = ports.monotonic_ms()
         ports.point("before_model")
@@ -67,7 +79,8 @@ class Performer:
         ports.point("after_model")
         duration = max(0, ports.monotonic_ms() - started)
         if isinstance(answer, Reply):
-            fact = self.bound.replied(owner.state, effect, answer, prepare=True)
+            fact = self.bound.replied(owner.state, effect, answer, prepare=not self.hooks.rule_at("before_tool"))
+            fact = cast(ModelReplied, _with(fact, hooks=await self._after_model(fact, effect)))
             if fact.duration_ms == 0:
                 fact = cast(ModelReplied, _with(fact, duration_ms=duration))
             return Done(fact, dict(answer.generated) or None)
@@ -83,6 +96,36 @@ class Performer:
                 sample=ports.sample(),
             )
         )
+
+    def moment(self, point: HookPoint, value: Any, **more: Any) -> Moment:
+        """What hooks at a point are told."""
+        state = self.owner.state
+        run_id = state.run.run_id if state.run is not None else ""
+        return Moment(point=point, session=state.session_id, agent=state.agent.name, run_id=run_id, value=value, **more)
+
+    async def _before_model(self, request: Any, effect: CallModel) -> Failure | None:
+        """Lets hooks see a request, change its settings or stop it."""
+        if effect.lane != "main" or not self.hooks.at("before_model"):
+            return None
+        shown = {
+            "model": effect.model,
+            "items": len(request.items),
+            "settings": msgspec.to_builtins(request.settings),
+        }
+        ruled = await self.hooks.run(self.moment("before_model", shown))
+        if ruled.denied is not None:
+            return failure("hook_denied", ruled.denied.message or f"denied by {ruled.denied.hook_id}")
+        if ruled.changed:
+            changed = msgspec.convert(ruled.value["settings"], ModelSettings)
+            most = min(changed.max_output_tokens or effect.output_tokens, effect.output_tokens)
+            request.settings = msgspec.structs.replace(changed, max_output_tokens=most)
+        return None
+
+    async def _after_model(self, fact: ModelReplied, effect: CallModel) -> tuple[HookRuling, ...]:
+        if effect.lane != "main" or not self.hooks.at("after_model"):
+            return ()
+        shown = msgspec.to_builtins(fact.body)
+        return tuple((await self.hooks.run(self.moment("after_model", shown))).rulings)
 
     async def _stream(self, request: Any, effect: CallModel) -> Reply | Failure:
         hub, name = self.owner.hub, effect.request_id
@@ -117,10 +160,23 @@ class Performer:
         state = self.owner.state
         body = await self.arguments(effect.call_id)
         prepared = self.bound.prepared(state, effect.tool, body.args, body.text)
+        rulings: tuple[HookRuling, ...] = ()
+        changed = False
+        if not prepared.errors and self.hooks.at("before_tool", effect.tool):
+            shown = body.args if body.text is None else body.text
+            moment = self.moment("before_tool", shown, call_id=effect.call_id, tool=effect.tool)
+            ruled = await self.hooks.run(moment)
+            rulings, changed = tuple(ruled.rulings), ruled.changed
+            if changed:
+                # What a hook made of the arguments is checked like what a model wrote.
+                body = CallBody(args=ruled.value) if body.text is None else CallBody(text=ruled.value)
+                prepared = self.bound.prepared(state, effect.tool, body.args, body.text)
         return Done(
             ToolPrepared(
                 call_id=effect.call_id,
                 digest=prepared.digest,
+                changed=changed,
+                hooks=rulings,
                 body=PreparedBody(prepared=prepared, args=body.args, text=body.text),
             )
         )
@@ -148,12 +204,31 @@ class Performer:
         ports.point("before_tool")
         outcome = await self.plane.run(tool, body, context)
         ports.point("after_tool")
+        outcome, rulings = await self._after_tool(effect, outcome)
         tokens = sum(estimate_block(block) for block in (outcome.body.content if outcome.body else ()))
-        fact = outcome.fact(effect.call_id, duration_ms=max(0, ports.monotonic_ms() - started), tokens=tokens)
+        duration = max(0, ports.monotonic_ms() - started)
+        fact = outcome.fact(effect.call_id, duration_ms=duration, tokens=tokens, hooks=rulings)
         blobs = {blob.ref.digest: blob.read() for blob in outcome.blobs}
         for blob in outcome.blobs:
             blob.close()
         return Done(fact, blobs or None)
+
+    async def _after_tool(self, effect: RunTool, outcome: Outcome) -> tuple[Outcome, tuple[HookRuling, ...]]:
+        """Lets hooks see a result, change its text or keep it from the model."""
+        if outcome.status != "finished" or not self.hooks.at("after_tool", effect.tool):
+            return outcome, ()
+        shown = {"ok": outcome.ok, "text": outcome.text}
+        ruled = await self.hooks.run(self.moment("after_tool", shown, call_id=effect.call_id, tool=effect.tool))
+        rulings = tuple(ruled.rulings)
+        if ruled.denied is not None:
+            told = f"the result is withheld: {ruled.denied.message or ruled.denied.hook_id}"
+            kept = ResultBody(content=(Text(text=told),), display=outcome.body.content if outcome.body else None)
+            return msgspec.structs.replace(outcome, ok=False, body=kept, size=len(told)), rulings
+        if ruled.changed:
+            text, ok = str(ruled.value.get("text", "")), bool(ruled.value.get("ok", outcome.ok))
+            kept = ResultBody(content=(Text(text=text),), display=outcome.body.content if outcome.body else None)
+            return msgspec.structs.replace(outcome, ok=ok, body=kept, size=len(text)), rulings
+        return outcome, rulings
 
     async def arguments(self, call_id: str) -> CallBody:
         """The arguments of a call, as its reply, its person or its hooks left them."""
@@ -239,8 +314,6 @@ def _live(deltas: list[Any], request_id: str, seq: int, index: int) -> list[Live
 
 
 def _with(fact: Any, **changes: Any) -> Any:
-    import msgspec
-
     return msgspec.structs.replace(fact, **changes)
 
 

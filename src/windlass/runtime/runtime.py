@@ -28,13 +28,15 @@ from .agent import Agent
 from .approvals import Approver
 from .binding import Bound, bound_names
 from .driver import Driver, Rested, SessionSeat
+from .hooks import Hooks
 from .hub import Hub, Record, Told
 from .imports import refs_of
-from .owner import Owner
+from .owner import SNAPSHOT_EVERY_RECORDS, Owner
 from .performer import Performer
 from .ports import Ports, SystemPorts
 from .result import Result, result_of
 from .session import Session, ends
+from .watching import Watching
 
 LEASE_MS = 15_000
 POLL_MS = 100
@@ -66,6 +68,7 @@ class Runtime:
         lease_ms: int = LEASE_MS,
         poll_ms: int = POLL_MS,
         plane: Any = None,
+        snapshot_every: int = SNAPSHOT_EVERY_RECORDS,
     ) -> None:
         self._given = store
         self._durability = durability
@@ -77,6 +80,7 @@ class Runtime:
         self._lease_ms = lease_ms
         self._poll_ms = poll_ms
         self._plane = plane
+        self._snapshot_every = snapshot_every
         self._bound: dict[str, Bound] = {}
         self._agents = list(agents)
         self._active: dict[Key, Active] = {}
@@ -192,7 +196,7 @@ class Runtime:
         self, key: Key, bound: Bound, title: str, metadata: dict[str, str], imported: Sequence[HistoryItem]
     ) -> None:
         refs = refs_of(imported)
-        owner = Owner(self.store, key, self.ports, self.hub(key))
+        owner = self._owner(key)
         claim = await self._claim(key)
         owner.epoch = claim
         await owner.load()
@@ -225,6 +229,9 @@ class Runtime:
 
     # --- driving ---
 
+    def _owner(self, key: Key) -> Owner:
+        return Owner(self.store, key, self.ports, self.hub(key), snapshot_every=self._snapshot_every)
+
     def hub(self, key: Key) -> Hub:
         found = self._hubs.get(key)
         if found is None:
@@ -246,7 +253,7 @@ class Runtime:
                 return None
 
     async def _open(self, key: Key) -> Active | None:
-        owner = Owner(self.store, key, self.ports, self.hub(key))
+        owner = self._owner(key)
         owner.epoch = await self._claim(key)
         try:
             await owner.load()
@@ -282,7 +289,10 @@ class Runtime:
         if rendered is not None:
             await owner.take(rendered)
         seat = SessionSeat(owner)
-        performer = Performer(owner, bound, self._plane, seat, bound.agent.approver or self.approver)
+        hooks = Hooks(bound.agent.hooks, self.ports)
+        performer = Performer(owner, bound, self._plane, seat, bound.agent.approver or self.approver, hooks)
+        if bound.agent.hooks:
+            owner.on_committed = Watching(performer).committed
         driver = Driver(owner, performer)
         seat.driver = driver
         active = self._active[key] = Active(owner, driver)
@@ -568,7 +578,7 @@ class Runtime:
         made = await self.store.create(branch, origin=Origin(session=key.session, seq=boundary, hash=chain))
         if not made:
             raise UsageError(f"session {branch.session!r} exists already: give the fork another id")
-        owner = Owner(self.store, branch, self.ports, self.hub(branch))
+        owner = self._owner(branch)
         owner.epoch = await self._claim(branch)
         await owner.load()
         fact = SessionForked(

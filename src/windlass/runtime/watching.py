@@ -1,0 +1,96 @@
+"""Hooks around the log: prompts before they are taken, and what is committed told to observers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from windlass.events.base import Command, Event, name_of
+from windlass.events.blocks import Text
+from windlass.events.context import CompactionFailed, CompactionFinished, CompactionStarted
+from windlass.events.failures import HookPoint
+from windlass.events.permissions import PermissionRequested
+from windlass.events.runs import (
+    PromptBody,
+    PromptReceived,
+    QueueChanged,
+    RunFailed,
+    RunStarted,
+    Terminal,
+    TurnFinished,
+    TurnStarted,
+)
+from windlass.events.sessions import SessionResumed, SessionShutDown, SessionStarted
+from windlass.events.turns import ModelFailed
+from windlass.models.tokens import estimate_text
+
+if TYPE_CHECKING:
+    from .performer import Performer
+
+OBSERVED: dict[type[Event], HookPoint] = {
+    SessionStarted: "session_start",
+    SessionResumed: "session_start",
+    SessionShutDown: "session_end",
+    RunStarted: "run_start",
+    TurnStarted: "turn_start",
+    TurnFinished: "turn_end",
+    CompactionStarted: "before_compaction",
+    CompactionFinished: "after_compaction",
+    CompactionFailed: "after_compaction",
+    PermissionRequested: "permission",
+    RunFailed: "error",
+    ModelFailed: "error",
+}
+"""Which observers hear of which events. Terminals are `run_end` as well; a steering prompt is `steer`."""
+
+
+class Watching:
+    """Tells the observers of a session what was committed. Never waits and never fails."""
+
+    def __init__(self, performer: Performer) -> None:
+        self._performer = performer
+
+    def committed(self, events: list[Event]) -> None:
+        """Called after each append."""
+        for event in events:
+            for point in points_of(event):
+                if self._performer.hooks.at(point):
+                    self._performer.hooks.tell(self._performer.moment(point, _shown(event)))
+        if self._performer.hooks.at("session_save"):
+            shown = {"events": [name_of(event) for event in events], "seq": self._performer.owner.state.seq}
+            self._performer.hooks.tell(self._performer.moment("session_save", shown))
+
+
+def points_of(event: Event) -> list[HookPoint]:
+    """The points at which an event is heard of."""
+    found: list[HookPoint] = []
+    point = OBSERVED.get(type(event))
+    if point is not None:
+        found.append(point)
+    if isinstance(event, Terminal):
+        found.append("run_end")
+    if isinstance(event, QueueChanged) and event.operation == "steering":
+        found.append("steer")
+    return found
+
+
+def _shown(event: Event) -> dict[str, object]:
+    plain = msgspec.to_builtins(event)
+    return dict(plain) if isinstance(plain, dict) else {"event": plain}
+
+
+async def hooked(command: Command, performer: Performer) -> Command:
+    """A prompt after its hooks: perhaps with another text, always with their rulings."""
+    if not isinstance(command, PromptReceived) or command.body is None or not performer.hooks.at("prompt"):
+        return command
+    text = "\n".join(block.text for block in command.body.content if isinstance(block, Text))
+    ruled = await performer.hooks.run(performer.moment("prompt", text))
+    body, tokens = command.body, command.tokens
+    if ruled.changed:
+        sent = str(ruled.value)
+        rest = tuple(block for block in command.body.content if not isinstance(block, Text))
+        shown = command.body.displayed if command.body.displayed is not None else text
+        body = PromptBody(content=(Text(text=sent), *rest), displayed=shown, attachments=command.body.attachments)
+        tokens = command.tokens + estimate_text(sent) - estimate_text(text)
+    return msgspec.structs.replace(command, hooks=tuple(ruled.rulings), body=body, tokens=max(0, tokens))

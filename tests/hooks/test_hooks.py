@@ -1,0 +1,225 @@
+"""Hooks at their points: what they may do, what happens when they fail, and what the log says of it."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from aiohttp import web
+
+import windlass
+from windlass.events.blocks import Data
+from windlass.events.calls import ToolDenied
+from windlass.events.hooks import HookRuled
+from windlass.events.items import ResultItem
+from windlass.events.runs import CommandCompleted
+from windlass.runtime.hooks import Changed, CommandHook, Denied, Hook, HttpHook, Moment, judge_guard, pattern_guard
+from windlass.runtime.session import Session
+from windlass.testing.scripted import ScriptedModel, call
+
+
+@windlass.tool(contract="pure")
+def add(x: int, y: int) -> int:
+    "Add two numbers."
+    return x + y
+
+
+async def events_of(session: Session):
+    return [record.event async for record in session.records()]
+
+
+def rulings(events):
+    return [(e.ruling.hook_id, e.ruling.outcome) for e in events if isinstance(e, HookRuled)]
+
+
+def results(model):
+    """What the model read as results in its last request."""
+    blocks = [item.content[0] for item in model.requests[-1].items if isinstance(item, ResultItem)]
+    return [str(block.value) if isinstance(block, Data) else block.text for block in blocks]
+
+
+async def run_once(hooks, script=None, prompt="go"):
+    model = ScriptedModel(script or [[call("add", x=1, y=2)], "done"])
+    agent = windlass.Agent("hooked", model=model, tools=[add], hooks=hooks)
+    async with windlass.open(agents=[agent]) as runtime:
+        session = await runtime.session(agent)
+        async for _ in session.prompt(prompt):
+            pass
+        return model, await events_of(session)
+
+
+async def test_a_guard_denies_a_call_and_the_model_reads_why():
+    def no(moment: Moment):
+        return Denied(message="not today", reason="safety")
+
+    model, events = await run_once([Hook(point="before_tool", run=no, kind="guard")])
+    denial = next(event for event in events if isinstance(event, ToolDenied))
+    assert (denial.reason, denial.detail) == ("hook", "not today")
+    assert rulings(events) == [("before_tool:no", "denied")]
+    assert results(model) == ["not run (hook): not today"]
+
+
+async def test_a_fatal_denial_ends_the_run():
+    hook = Hook(point="before_tool", run=lambda moment: Denied(message="stop", fatal=True), kind="guard", name="g")
+    _, events = await run_once([hook])
+    assert type(events[-1]) is windlass.RunFailed
+    assert events[-1].stop == "hook_denied"
+
+
+@pytest.mark.parametrize("broken", [lambda moment: 1 / 0, lambda moment: __import__("asyncio").sleep(60)])
+async def test_a_guard_that_fails_or_hangs_denies(broken):
+    hook = Hook(point="before_tool", run=broken, kind="guard", name="g", timeout_ms=50)
+    _, events = await run_once([hook])
+    assert rulings(events)[0][1] in ("failed", "timed_out")
+    assert any(isinstance(event, ToolDenied) and event.reason == "hook" for event in events)
+
+
+async def test_a_transform_changes_arguments_and_they_are_validated_again():
+    def bigger(moment: Moment):
+        return Changed(value={**moment.value, "x": 40})
+
+    model, events = await run_once([Hook(point="before_tool", run=bigger, kind="transform")])
+    assert results(model) == ["42"]
+    assert rulings(events) == [("before_tool:bigger", "changed")]
+
+    def wrong(moment: Moment):
+        return Changed(value={"x": "forty"})
+
+    model, events = await run_once([Hook(point="before_tool", run=wrong, kind="transform")])
+    assert next(e for e in events if isinstance(e, ToolDenied)).reason == "invalid_arguments"
+
+
+async def test_a_result_can_be_changed_or_withheld():
+    change = Hook(point="after_tool", run=lambda m: Changed(value={"text": "redacted"}), kind="transform", name="t")
+    model, _ = await run_once([change])
+    assert results(model) == ["redacted"]
+    withhold = Hook(point="after_tool", run=lambda m: Denied(message="private"), kind="guard", name="w")
+    model, _ = await run_once([withhold])
+    assert results(model) == ["the result is withheld: private"]
+
+
+async def test_a_prompt_can_be_changed_or_refused():
+    change = Hook(point="prompt", run=lambda m: Changed(value=m.value.upper()), kind="transform", name="t")
+    model, events = await run_once([change], ["ok"], "hello")
+    assert model.requests[0].items[0].content[0].text == "HELLO"
+    prompt = next(e for e in events if e.__class__.__name__ == "PromptReceived")
+    assert prompt.body.displayed == "hello"
+    refuse = Hook(point="prompt", run=lambda m: False, kind="guard", name="r")
+    model, events = await run_once([refuse], ["never"], "hello")
+    assert model.requests == []
+    assert isinstance(events[-1], CommandCompleted)
+
+
+async def test_hooks_run_by_priority_then_in_the_order_given():
+    seen: list[str] = []
+
+    def noting(name):
+        def note(moment: Moment):
+            seen.append(name)
+
+        return note
+
+    await run_once(
+        [
+            Hook(point="before_tool", run=noting("late"), kind="guard", name="late", priority=200),
+            Hook(point="before_tool", run=noting("a"), kind="guard", name="a"),
+            Hook(point="before_tool", run=noting("b"), kind="guard", name="b"),
+        ]
+    )
+    assert seen == ["a", "b", "late"]
+
+
+async def test_observers_hear_of_runs_and_never_hurt():
+    seen: list[str] = []
+
+    def hear(moment: Moment):
+        seen.append(moment.point)
+        raise RuntimeError("an observer's own trouble")
+
+    points = ("run_start", "turn_start", "turn_end", "run_end", "session_save", "before_tool")
+    _, events = await run_once([Hook(point=point, run=hear) for point in points])
+    assert type(events[-1]) is windlass.RunCompleted
+    assert {"run_start", "turn_start", "turn_end", "run_end", "session_save"} <= set(seen)
+    assert rulings(events) == []
+
+
+async def test_settings_of_a_request_can_be_changed_but_not_past_the_reservation():
+    hook = Hook(
+        point="before_model",
+        run=lambda m: Changed(value={**m.value, "settings": {"temperature": 0.5, "max_output_tokens": 10**9}}),
+        kind="transform",
+        name="t",
+    )
+    model, _ = await run_once([hook], ["ok"])
+    assert model.requests[0].settings.temperature == 0.5
+    assert model.requests[0].settings.max_output_tokens < 10**6
+
+
+async def test_an_external_command_rules_by_json():
+    script = "import json,sys; m=json.load(sys.stdin); print(json.dumps({'decision':'deny','message':m['tool']}))"
+    hook = Hook(point="before_tool", run=CommandHook(sys.executable, "-c", script), kind="guard", timeout_ms=20_000)
+    _, events = await run_once([hook])
+    assert next(e for e in events if isinstance(e, ToolDenied)).detail == "add"
+    broken = Hook(
+        point="before_tool", run=CommandHook(sys.executable, "-c", "exit(3)"), kind="guard", timeout_ms=20_000
+    )
+    _, events = await run_once([broken])
+    assert rulings(events)[0][1] == "failed"
+    vague = CommandHook(sys.executable, "-c", "print('{\"patches\": []}')")
+    _, events = await run_once([Hook(point="before_tool", run=vague, kind="guard", timeout_ms=20_000)])
+    assert rulings(events)[0][1] == "failed", "an answer with unknown fields must not pass"
+
+
+async def test_an_address_rules_by_json():
+    asked: list[dict[str, object]] = []
+
+    async def rule(request: web.Request) -> web.Response:
+        asked.append(await request.json())
+        return web.json_response({"decision": "deny", "message": "over http"})
+
+    app = web.Application()
+    app.router.add_post("/", rule)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        port = runner.addresses[0][1]
+        _, events = await run_once([Hook(point="before_tool", run=HttpHook(f"http://127.0.0.1:{port}/"), kind="guard")])
+    finally:
+        await runner.cleanup()
+    assert next(e for e in events if isinstance(e, ToolDenied)).detail == "over http"
+    assert asked[0]["tool"] == "add"
+
+
+async def test_the_pattern_guard_tries_every_pattern():
+    _, events = await run_once([pattern_guard(["nothing", r'"y":2'])])
+    assert any(isinstance(event, ToolDenied) for event in events)
+    _, events = await run_once([pattern_guard(["nothing"])])
+    assert not any(isinstance(event, ToolDenied) for event in events)
+
+
+@pytest.mark.parametrize(
+    ("answer", "passes"), [("Allow. fine", True), ("deny: no", False), ("", False), ("maybe", False)]
+)
+async def test_the_judge_must_say_allow(answer, passes):
+    async def ask(text: str) -> str:
+        return str(answer)
+
+    _, events = await run_once([judge_guard(ask, "only small sums")])
+    assert any(isinstance(event, ToolDenied) for event in events) is not passes
+
+
+def test_a_hook_that_could_not_do_anything_is_refused():
+    with pytest.raises(windlass.UsageError, match="a guard cannot stand at 'run_end'"):
+        Hook(point="run_end", run=lambda m: None, kind="guard")
+    with pytest.raises(windlass.UsageError, match="nothing can be changed at 'after_model'"):
+        Hook(point="after_model", run=lambda m: None, kind="transform")
+
+
+async def test_a_payload_that_is_too_large_is_denied_not_cut():
+    script = [[call("add", x=1, y=2)], "done"]
+    hook = Hook(point="prompt", run=lambda m: None, kind="guard", name="g")
+    model, events = await run_once([hook], script, "x" * 200_000)
+    assert model.requests == []
+    assert rulings(events)[0][1] == "failed"
