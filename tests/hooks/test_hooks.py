@@ -8,8 +8,9 @@ import pytest
 from aiohttp import web
 
 import windlass
-from windlass.events.blocks import Data
+from windlass.events.blocks import Data, plain_text
 from windlass.events.calls import ToolDenied
+from windlass.events.failures import HookPoint
 from windlass.events.hooks import HookRuled
 from windlass.events.items import ResultItem
 from windlass.events.runs import CommandCompleted
@@ -35,7 +36,7 @@ def rulings(events):
 def results(model):
     """What the model read as results in its last request."""
     blocks = [item.content[0] for item in model.requests[-1].items if isinstance(item, ResultItem)]
-    return [str(block.value) if isinstance(block, Data) else block.text for block in blocks]
+    return [str(block.value) if isinstance(block, Data) else plain_text((block,)) for block in blocks]
 
 
 async def run_once(hooks, script=None, prompt="go"):
@@ -136,7 +137,7 @@ async def test_observers_hear_of_runs_and_never_hurt():
         seen.append(moment.point)
         raise RuntimeError("an observer's own trouble")
 
-    points = ("run_start", "turn_start", "turn_end", "run_end", "session_save", "before_tool")
+    points: tuple[HookPoint, ...] = ("run_start", "turn_start", "turn_end", "run_end", "session_save", "before_tool")
     _, events = await run_once([Hook(point=point, run=hear) for point in points])
     assert type(events[-1]) is windlass.RunCompleted
     assert {"run_start", "turn_start", "turn_end", "run_end", "session_save"} <= set(seen)
