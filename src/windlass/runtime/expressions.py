@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
 from windlass.events.errors import UsageError
 
 EXPRESSION_CHARS_MAX = 2_000
+FUNCTIONS = frozenset(
+    {
+        "size", "startsWith", "endsWith", "contains", "matches", "int", "uint", "double", "string", "bytes", "type",
+        "dyn", "duration", "timestamp", "getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek",
+        "getDayOfYear", "getHours", "getMinutes", "getSeconds", "getMilliseconds",
+    }
+)  # fmt: skip
+"""What an expression may call. Another name could never be judged, so it is refused when the policy is written."""
+
+BINDS = re.compile(r"\.(?:all|exists|exists_one|map|filter)\(\s*([A-Za-z_]\w*)\s*,")
+OPERATOR = re.compile(r"\W")
 
 
 class Expression:
@@ -22,9 +34,14 @@ class Expression:
             self._program = cel.compile(source)
         except ValueError as error:
             raise UsageError(f"condition {source!r} is not CEL: {error}") from error
-        unknown = set(self._program.variables()) - {"args"}
+        unknown = set(self._program.variables()) - {"args", *BINDS.findall(source)}
         if unknown:
             raise UsageError(f"condition {source!r} uses {', '.join(sorted(unknown))}: only `args` is known")
+        called = {name for name in self._program.functions() if not OPERATOR.search(name)} - FUNCTIONS
+        if called:
+            raise UsageError(
+                f"condition {source!r} calls {', '.join(sorted(called))}: known are {', '.join(sorted(FUNCTIONS))}"
+            )
         self.source = source
 
     @staticmethod

@@ -16,6 +16,7 @@ from windlass.events.items import ModelSettings
 from windlass.events.live import AttemptSuperseded, CallDelta, Live, ReasoningDelta, TextDelta
 from windlass.events.permissions import PermissionRequested
 from windlass.events.questions import QuestionRequested
+from windlass.events.sessions import NoticeGiven
 from windlass.events.turns import ModelFailed, ModelReplied
 from windlass.kernel.effects import AskPerson, CallModel, PrepareCall, RunTool
 from windlass.models.base import CallPartDelta, ReasoningPart, RefusalPart, Reply, TextPart
@@ -256,7 +257,12 @@ class Performer:
         asked = _asked(state.session_id, event)
         if asked is None:
             return None
-        verdict = await self.approver(asked)
+        try:
+            verdict = await self.approver(asked)
+        except Exception as error:  # whoever asks people may break; the request stays open for others to answer
+            told = f"the approver raised {type(error).__name__}"
+            await self.owner.take(NoticeGiven(level="error", code="approver_failed", message=told))
+            return None
         return command_for(asked, verdict, command_id=f"approver:{self.owner.ports.fresh_id()}")
 
 
