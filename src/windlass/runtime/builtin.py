@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from windlass.events.errors import UsageError
 from windlass.kernel.builtin import KERNEL_TOOLS
 from windlass.tools.tool import AnyTool, Options, Tool
+
+from .recall import RECALL_TOOLS
 
 DESCRIPTIONS = {
     "ask_user": "Ask the user something that you cannot find out yourself: one question with options to pick, several "
@@ -44,15 +46,23 @@ def _plain(part: dict[str, Any]) -> dict[str, Any]:
 @lru_cache(maxsize=64)
 def builtin(name: str) -> AnyTool:
     """A built-in tool by its name. Raises `UsageError` and lists them otherwise."""
-    known = KERNEL_TOOLS.get(name)
-    if known is None:
-        raise UsageError(f"there is no built-in tool {name!r}: there are {', '.join(sorted(KERNEL_TOOLS))}")
+    runs: Literal["kernel", "host"] = "kernel"
+    if name in KERNEL_TOOLS:
+        description, parameters = DESCRIPTIONS[name], parameters_of(KERNEL_TOOLS[name][0])
+    elif name in RECALL_TOOLS:
+        description, parameters = RECALL_TOOLS[name]
+        runs = "host"
+    else:
+        known = ", ".join(sorted((*KERNEL_TOOLS, *RECALL_TOOLS)))
+        raise UsageError(f"there is no built-in tool {name!r}: there are {known}")
     options = Options(
         name=name,
-        description=DESCRIPTIONS[name],
-        parameters=parameters_of(known[0]),
-        runs="kernel",
+        description=description,
+        parameters=parameters,
+        runs=runs,
         contract="pure",
+        traits=("read",),
+        kind="read",
         source="builtin",
     )
     return Tool(None, options)

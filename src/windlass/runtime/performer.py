@@ -25,6 +25,7 @@ from windlass.tools.context import ToolContext
 
 from .approvals import PermissionAsk, QuestionAsk, command_for
 from .hooks import Hooks, Moment
+from .recall import RECALL_TOOLS, perform, pointed
 
 if TYPE_CHECKING:
     from windlass.tools.context import Seat
@@ -203,9 +204,14 @@ class Performer:
         )
         started = ports.monotonic_ms()
         ports.point("before_tool")
-        outcome = await self.plane.run(tool, body, context)
+        if effect.tool in RECALL_TOOLS and tool.options.source == "builtin":
+            outcome = await perform(effect.tool, body.args or {}, owner, self.bound)
+        else:
+            outcome = await self.plane.run(tool, body, context)
         ports.point("after_tool")
         outcome, rulings = await self._after_tool(effect, outcome)
+        if outcome.spooled and "read_result" in state.tools:
+            outcome = pointed(outcome, effect.call_id)
         tokens = sum(estimate_block(block) for block in (outcome.body.content if outcome.body else ()))
         duration = max(0, ports.monotonic_ms() - started)
         fact = outcome.fact(effect.call_id, duration_ms=duration, tokens=tokens, hooks=rulings)
