@@ -111,7 +111,7 @@ def _from_frames(wanted: set[str], scope: Mapping[str, Any], depth: int) -> dict
         if frame is None or frame.f_code.co_name == "<module>":
             break
         if frame.f_globals.get("__name__") == scope.get("__name__"):
-            for name in wanted & frame.f_locals.keys():
+            for name in wanted.intersection(frame.f_locals):
                 found.setdefault(name, frame.f_locals[name])
         frame = frame.f_back
     return found
