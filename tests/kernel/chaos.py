@@ -284,6 +284,7 @@ class Prefixes:
         self.names: dict[str, tuple[str, str | None]] = {}
         self.cache: dict[int, tuple[ItemRef, HistoryItem]] = {}
         self.state = st.State()
+        self.sent: list[HistoryItem] = []
 
     def check(self) -> int:
         for line, append in zip(self.session.lines, self.session.appends, strict=True):
@@ -291,10 +292,21 @@ class Prefixes:
             for event in append:
                 self.events.append(event)
                 evolve(self.state, event)
-                check_items(self.items())
+                items = self.items()
+                check_items(items)
+                self._grows(event, items)
         assert log.dump(self.state) == log.dump(self.session.state)
         assert self.items() == render(self.state, self._lookup), "an item is not rendered twice in the same way"
         return len(self.events)
+
+    def _grows(self, event: Event, items: list[HistoryItem]) -> None:
+        """A request begins with the items of the one before, unless the log says why it does not."""
+        if isinstance(event, te.PrefixChanged):
+            self.sent = []
+        elif isinstance(event, te.ModelRequested) and event.lane == "main":
+            same = items[: len(self.sent)] == self.sent
+            assert same, f"event {self.state.seq}: the request does not begin with the last one's items"
+            self.sent = items
 
     def _lookup(self, seq: int) -> Event:
         return self.events[seq - 1]

@@ -10,13 +10,17 @@ from windlass.events.base import Event, Fact, name_of
 from windlass.events.blocks import CallSlot, Text
 from windlass.events.calls import (
     CallReceived,
+    MountReceived,
     PreparedBody,
     ResultBody,
     ResultReceived,
     ToolFinished,
     ToolPrepared,
+    ToolSettled,
+    UnmountReceived,
     UserCallBody,
 )
+from windlass.events.context import CompactReceived
 from windlass.events.failures import FinishReason, failure
 from windlass.events.items import HistoryItem, ProposedCall
 from windlass.events.permissions import ApproverMissed, FeedbackBody, PermissionApproved, PermissionDenied
@@ -32,7 +36,7 @@ from windlass.events.runs import (
     TimerFired,
     WakeReceived,
 )
-from windlass.events.sessions import SessionForked, SessionResumed, SessionStarted
+from windlass.events.sessions import AnyChange, ChangeReceived, SessionForked, SessionResumed, SessionStarted
 from windlass.events.specs import AgentRef, ModelRef, Policy, Rule, Settings, Setup, ToolSpec
 from windlass.events.turns import ModelFailed, ModelReplied, OutputCheck, Prepared, ReplyBody, ReplyCall
 from windlass.events.usage import Price, Usage
@@ -153,6 +157,21 @@ class Session:
             SignalReceived(command_id=self.command(), kind=kind, body=SignalBody(text=kind), tokens=5, **more)
         )
 
+    def change(self, change: AnyChange) -> list[Event]:
+        return self.take(ChangeReceived(command_id=self.command(), change=change))
+
+    def compact(self) -> list[Event]:
+        return self.take(CompactReceived(command_id=self.command()))
+
+    def mount(self, *tools: ToolSpec, source: str = "") -> list[Event]:
+        return self.take(MountReceived(command_id=self.command(), tools=tools, source=source))
+
+    def unmount(self, *tools: str, force: bool = False) -> list[Event]:
+        return self.take(UnmountReceived(command_id=self.command(), tools=tools, force=force))
+
+    def settle(self, call_id: str, outcome: Any, **more: Any) -> list[Event]:
+        return self.take(ToolSettled(command_id=self.command(), call_id=call_id, outcome=outcome, **more))
+
     def run_tool(self, tool: str, args: dict[str, Any] | None = None) -> list[Event]:
         body = UserCallBody(args=args or {}, prepared=Prepared(digest=f"person:{tool}"))
         return self.take(CallReceived(command_id=self.command(), tool=tool, body=body))
@@ -184,7 +203,7 @@ class Session:
                 provider="test",
                 calls=len(numbered),
                 empty=not blocks,
-                tokens=20,
+                tokens=more.pop("tokens", 20),
                 bytes=80,
                 body=ReplyBody(blocks=tuple(blocks), calls=tuple(numbered), output=output),
                 **more,
@@ -226,11 +245,11 @@ class Session:
         self.at_ms = max(self.at_ms, timer.at_ms)
         return self.take(TimerFired(timer_id=timer.timer_id))
 
-    def crash(self) -> list[Event]:
+    def crash(self, **found: Any) -> list[Event]:
         """The owner dies: the state is folded from the log, and a new owner resumes."""
         self.state = self.folded()
         self.epoch += 1
-        return self.take(SessionResumed(epoch=self.epoch, runner=f"runner-{self.epoch}"))
+        return self.take(SessionResumed(epoch=self.epoch, runner=f"runner-{self.epoch}", **found))
 
     def fork(self, at_seq: int) -> Session:
         """A new session that continues this one after the append that ends at `at_seq`."""
@@ -265,7 +284,8 @@ class Session:
         return self.events()[seq - 1]
 
     def items(self) -> list[HistoryItem]:
-        return render(self.state, self.event)
+        events = self.events()
+        return render(self.state, lambda seq: events[seq - 1])
 
     def verify(self) -> log.Report:
         return log.verify(self.lines)

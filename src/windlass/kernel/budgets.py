@@ -125,11 +125,12 @@ def exhausted(state: State, input_tokens: int) -> BudgetStopped | None:
 
 
 def calls_left(state: State) -> int | None:
-    """How many calls may still be made; None = no limit. The call being ruled on counts as made already."""
+    """How many calls may still be allowed; None = no limit. What a person may yet allow is reserved."""
     left: int | None = None
+    asked = sum(call.status == "asked" for call in state.calls.values())
     for _, limits, spent in scopes(state):
         if limits.calls is not None:
-            here = limits.calls - spent.calls
+            here = limits.calls - spent.calls - asked
             left = here if left is None else min(left, here)
     return left
 

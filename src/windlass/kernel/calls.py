@@ -197,7 +197,7 @@ def refusals(
     if state.mode == "plan" and not governance.reads_only(spec):
         yield "mode", "in plan mode only reading is allowed until the plan is approved"
     left = budgets.calls_left(state)
-    yield ("budget", "the budget for tool calls is used up") if left is not None and left < 0 else None
+    yield ("budget", "the budget for tool calls is used up") if left is not None and left <= 0 else None
 
 
 def repeats(state: State, call: Call) -> int:

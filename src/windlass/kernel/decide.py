@@ -45,6 +45,8 @@ RESTING: tuple[type[Phase], ...] = (st.Idle, st.Asleep)
 REQUESTING: tuple[type[Phase], ...] = (st.AwaitingModel, st.Compacting)
 ASKABLE: tuple[type[Phase], ...] = (st.Asked, *WORKING)
 
+ANSWERS = (pe.PermissionApproved, pe.PermissionDenied, qe.AnswerReceived, ce.ResultReceived, ce.ToolSettled)
+
 REJECT = "reject"
 """The answer to a plan that leaves the session in plan mode; every other action approves it."""
 
@@ -117,9 +119,12 @@ def check(state: State, fact: Fact) -> None:
     tag = str(fact.__struct_config__.tag)
     if phases is None:
         raise Refused("not_a_fact", f"{tag} is decided here, it cannot come from outside")
-    if not isinstance(state.phase, phases):
-        raise Refused("wrong_phase", f"{tag} does not fit a session that is {type(state.phase).__name__.lower()}")
     extra = CHECKS.get(type(fact))
+    if not isinstance(state.phase, phases):
+        if extra is not None and isinstance(fact, ANSWERS):
+            # Whoever answers too late is told what became of the request.
+            extra(state, fact)
+        raise Refused("wrong_phase", f"{tag} does not fit a session that is {type(state.phase).__name__.lower()}")
     if extra is not None:
         extra(state, fact)
 

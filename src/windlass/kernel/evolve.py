@@ -455,6 +455,8 @@ def model_requested(state: State, event: turns.ModelRequested) -> None:
         state.phase = st.Compacting(request_id=event.request_id)
     else:
         assert state.turn is not None, "no turn is open"
+        # What the model was told between two attempts stands before its reply, in this request and in all later ones.
+        flush_notes(state)
         state.phase = st.AwaitingModel(request_id=event.request_id)
         state.requested_once = True
         state.sent = state.shape(event.output_tokens, wrap_up=state.turn.wrap_up)
@@ -600,12 +602,9 @@ def tool_requested(state: State, event: calls.ToolRequested) -> None:
         turn.calls.append(event.call_id)
     elif isinstance(state.phase, st.Between):
         state.phase = st.AwaitingTools()
-    run = state.run
-    assert run is not None
-    run.spent.calls += 1
-    state.spent.calls += 1
     if event.digest and not event.by_person:
-        count_repeat(run, event.tool, event.digest)
+        assert state.run is not None
+        count_repeat(state.run, event.tool, event.digest)
 
 
 def count_repeat(run: Run, tool: str, digest: str) -> None:
@@ -630,6 +629,9 @@ def tool_allowed(state: State, event: calls.ToolAllowed) -> None:
     call = state.calls[event.call_id]
     assert call.status != "closed", f"{event.call_id} is closed"
     call.status = "allowed"
+    assert state.run is not None
+    state.run.spent.calls += 1
+    state.spent.calls += 1
     if call.ask_id is not None:
         state.asks.pop(call.ask_id, None)
         call.ask_id = None
