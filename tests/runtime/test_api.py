@@ -41,7 +41,7 @@ async def test_the_second_snippet_of_the_design_runs(tmp_path):
 
     class bank:
         @staticmethod
-        async def pay(invoice, cents, key):
+        async def pay(invoice: str, cents: int, key: str) -> str:
             paid.append((invoice, cents, key))
             return "paid"
 
