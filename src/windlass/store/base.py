@@ -180,7 +180,8 @@ class Store(Protocol):
     async def create(self, key: Key, *, origin: Origin | None = None) -> bool:
         """Makes an empty session, or one that continues an origin of the same tenant; False if it was there already
         (with the same origin; another origin is refused). The origin's seq must be the end of one of its appends,
-        its hash that append's. Refuses ids that could leave the store's room. Refusals here are `UsageError`s."""
+        its hash that append's; the fork's epochs go on from that append's. Refuses ids that could leave the store's
+        room. Refusals here are `UsageError`s."""
         ...
 
     async def claim(self, key: Key, *, runner: str, ttl_ms: int, now_ms: int, renew: bool = False) -> Claim:

@@ -126,6 +126,7 @@ class FileMapStore:
 
     async def _load_log(self, key: Key, paths: Sequence[str]) -> None:
         ledger = self._memory.ledger(key)
+        ledger.owner = "load"  # whoever owns it is read from the lease afterwards
         for place, path in enumerate(paths):
             data = await self._files.get(path) or b""
             line = parse_append(data)
@@ -151,6 +152,7 @@ class FileMapStore:
 
     async def _load_rest(self, key: Key) -> None:
         ledger = self._memory.ledger(key)
+        ledger.owner = ""
         lease = await self._files.get(self._path(key, "lease.json"))
         if lease:
             kept = msgspec.json.decode(lease, type=Lease)

@@ -41,6 +41,8 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True):
     tenant: str
     session: str
     origin: Origin | None = None
+    epoch: int = 0
+    """The epoch in which the last append before a fork was written: the fork's own are higher."""
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -91,9 +93,10 @@ class SessionView:
         self.inbox = os.open(self.inbox_path, os.O_RDWR)
         about = msgspec.json.decode((path / "session.json").read_bytes(), type=About)
         self.about_stamp = _stamp(path / "session.json")
-        self.ledger = Ledger(key, about.origin)
+        self.ledger = Ledger(key, about.origin, about.epoch)
         self.starts, self.offsets = array("Q"), array("Q")
-        self.end = self.inbox_end = self.log_epoch = 0
+        self.end = self.inbox_end = 0
+        self.log_epoch = about.epoch
         self.log_stamp: Stamp = (0, -1)
         self.inbox_stamp: Stamp = (0, -1)
         self.torn = self.inbox_torn = 0
@@ -353,13 +356,11 @@ class SessionView:
             return self._line(place - 1).hash
         return self.ledger.origin.hash if self.ledger.origin else GENESIS
 
-    def ends_at(self, seq: int, digest: str) -> bool:
-        """Whether an append of this log ends there with this hash."""
+    def epoch_at(self, seq: int, digest: str) -> int | None:
+        """The epoch of the append of this log that ends there with this hash, if there is one."""
         place = bisect_right(self.starts, seq) - 1
-        if place < 0:
-            return False
-        line = self._line(place)
-        return (line.last_seq, line.hash) == (seq, digest)
+        line = self._line(place) if place >= 0 else None
+        return line.epoch if line is not None and (line.last_seq, line.hash) == (seq, digest) else None
 
     def line_with(self, seq: int) -> LogLine:
         """The own append that holds an event. Raises `NotFound`."""

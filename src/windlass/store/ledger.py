@@ -13,9 +13,9 @@ from .base import INBOX_COMMANDS_MAX, Claim, Head, InboxCommand, Key, Origin, Se
 from .keys import check_sealed
 
 
-def judge_epoch(key: Key, given: int, epoch: int) -> None:
-    """Raises `StaleEpoch` unless the writer's epoch is the session's. Epoch 0 is nobody's: it was never claimed."""
-    if given != epoch or epoch < 1:
+def judge_epoch(key: Key, given: int, epoch: int, owner: str) -> None:
+    """Raises `StaleEpoch` unless the writer's epoch is the session's and somebody has claimed it."""
+    if given != epoch or not owner:
         raise StaleEpoch(f"session {key.session!r} is at epoch {epoch}, the writer has {given}: claim it again")
 
 
@@ -32,7 +32,7 @@ def judge_claim(key: Key, runner: str, now_ms: int, renew: bool, lease: tuple[in
     epoch, owner, until_ms = lease
     if owner != runner and until_ms > now_ms:
         raise LeaseHeld(f"session {key.session!r} is held by {owner!r}", owner=owner, until_ms=until_ms)
-    return epoch if renew and owner == runner and epoch else epoch + 1
+    return epoch if renew and owner == runner else epoch + 1
 
 
 def judge_adopted(
@@ -55,12 +55,12 @@ class Ledger:
 
     __slots__ = ("chain", "epoch", "key", "origin", "owner", "position", "seq", "taken", "until_ms", "waiting")
 
-    def __init__(self, key: Key, origin: Origin | None) -> None:
+    def __init__(self, key: Key, origin: Origin | None, epoch: int = 0) -> None:
         self.key = key
         self.origin = origin
         self.seq = origin.seq if origin else 0
         self.chain = origin.hash if origin else GENESIS
-        self.epoch = 0
+        self.epoch = epoch
         self.owner = ""
         self.until_ms = 0
         self.position = 0
@@ -76,7 +76,7 @@ class Ledger:
         return Claim(epoch=self.epoch, head=self.head(), until_ms=self.until_ms)
 
     def keep(self, runner: str, epoch: int, ttl_ms: int, now_ms: int) -> None:
-        judge_epoch(self.key, epoch, self.epoch)
+        judge_epoch(self.key, epoch, self.epoch, self.owner)
         if self.owner != runner:
             raise StaleEpoch(f"session {self.key.session!r} was taken by {self.owner!r}")
         self.until_ms = now_ms + ttl_ms
@@ -90,7 +90,7 @@ class Ledger:
 
     def judge(self, sealed: Sealed, takes: Sequence[str]) -> None:
         """Raises what `Store.append` raises; changes nothing."""
-        judge_epoch(self.key, sealed.epoch, self.epoch)
+        judge_epoch(self.key, sealed.epoch, self.epoch, self.owner)
         judge_next(self.key, sealed, self.seq, self.chain)
         self.judge_takes(takes)
 
@@ -104,7 +104,7 @@ class Ledger:
 
     def judge_lines(self, lines: Sequence[Sealed], epoch: int, takes: Sequence[TakenCommand]) -> None:
         """Raises what `Store.adopt` raises; changes nothing."""
-        judge_epoch(self.key, epoch, self.epoch)
+        judge_epoch(self.key, epoch, self.epoch, self.owner)
         judge_adopted(self.key, lines, takes, self.seq, self.chain)
         self.judge_takes([take.command_id for take in takes])
 

@@ -39,8 +39,8 @@ class _Session:
 
     __slots__ = ("index", "ledger", "lines", "snapshots", "starts")
 
-    def __init__(self, key: Key, origin: Origin | None) -> None:
-        self.ledger = Ledger(key, origin)
+    def __init__(self, key: Key, origin: Origin | None, epoch: int) -> None:
+        self.ledger = Ledger(key, origin, epoch)
         self.lines: list[Sealed] = []
         self.starts: list[int] = []
         self.index: IndexRow | None = None
@@ -83,17 +83,20 @@ class MemoryStore:
             if session.ledger.origin != origin:
                 raise UsageError(f"session {key.session!r} exists with another origin: {session.ledger.origin!r}")
             return False
+        epoch = 0
         if origin is not None:
             check_origin(key, origin)
-            self._check_boundary(key.tenant, origin)
-        self._sessions[key] = _Session(key, origin)
+            epoch = self._epoch_at(key.tenant, origin)
+        self._sessions[key] = _Session(key, origin, epoch)
         self._wrote()
         return True
 
-    def _check_boundary(self, tenant: str, origin: Origin) -> None:
+    def _epoch_at(self, tenant: str, origin: Origin) -> int:
+        """The epoch of the append at which a fork begins; there must be one."""
         last = self._history(Key(tenant, origin.session), origin.seq)[-1:]
         if not last or last[0].last_seq != origin.seq or last[0].hash != origin.hash:
             raise UsageError(f"session {origin.session!r} has no append that ends at {origin.seq} with this hash")
+        return last[0].epoch
 
     async def claim(self, key: Key, *, runner: str, ttl_ms: int, now_ms: int, renew: bool = False) -> Claim:
         claim = self._session(key).ledger.claim(runner, ttl_ms, now_ms, renew)

@@ -32,7 +32,7 @@ from .sqlite_schema import SEQ_BITS, SEQ_MASK
 Cursor = apsw.Cursor
 
 _HEAD = "SELECT sid, seq, hash, epoch, owner, until_ms, origin_session, origin_seq, origin_hash FROM sessions"
-_FENCE = "WHERE tenant = ? AND session = ? AND epoch = ? AND epoch > 0 AND seq = ? AND hash = ? RETURNING sid"
+_FENCE = "WHERE tenant = ? AND session = ? AND epoch = ? AND owner != '' AND seq = ? AND hash = ? RETURNING sid"
 _MOVE = f"UPDATE sessions SET seq = ?, hash = ? {_FENCE}"
 _MOVE_INDEXED = (
     "UPDATE sessions SET seq = ?, hash = ?, state = ?, owed = ?, next_wake_ms = ?, agent = ?, parent = ?, root = ?, "
@@ -87,12 +87,11 @@ def create(cursor: Cursor, key: Key, origin: Origin | None) -> bool:
         if found.origin != origin:
             raise UsageError(f"session {key.session!r} exists with another origin: {found.origin!r}")
         return False
-    if origin is not None:
-        _check_boundary(cursor, key.tenant, origin)
+    epoch = _epoch_at(cursor, key.tenant, origin) if origin else 0
     cursor.execute(
-        "INSERT INTO sessions(tenant, session, seq, hash, origin_session, origin_seq, origin_hash) "
-        "VALUES(?, ?, ?, ?, ?, ?, ?)",
-        (key.tenant, key.session, *_beginning(origin), *_origin_columns(origin)),
+        "INSERT INTO sessions(tenant, session, seq, hash, epoch, origin_session, origin_seq, origin_hash) "
+        "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+        (key.tenant, key.session, *_beginning(origin), epoch, *_origin_columns(origin)),
     )
     return True
 
@@ -105,20 +104,20 @@ def _origin_columns(origin: Origin | None) -> tuple[str | None, int | None, str 
     return (origin.session, origin.seq, origin.hash) if origin else (None, None, None)
 
 
-def _check_boundary(cursor: Cursor, tenant: str, origin: Origin) -> None:
-    """The origin's history must have an append that ends there, in its own log or in one that it continues."""
+def _epoch_at(cursor: Cursor, tenant: str, origin: Origin) -> int:
+    """The epoch of the append at which a fork begins. The origin's history must have one that ends there, in its own
+    log or in one that it continues."""
     found = find_session(cursor, Key(tenant, origin.session))
     while (above := found.origin) is not None and origin.seq <= above.seq:
-        if origin.seq == above.seq and origin.hash == above.hash:
-            return
         found = find_session(cursor, Key(tenant, above.session))
     base = found.sid << SEQ_BITS
     row: Any = cursor.execute(
-        "SELECT last_seq, hash FROM appends WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT 1",
+        "SELECT last_seq, hash, epoch FROM appends WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT 1",
         (base, base + min(origin.seq, SEQ_MASK)),
     ).fetchone()
-    if row is None or tuple(row) != (origin.seq, origin.hash):
+    if row is None or tuple(row[:2]) != (origin.seq, origin.hash):
         raise UsageError(f"session {origin.session!r} has no append that ends at {origin.seq} with this hash")
+    return int(row[2])
 
 
 def claim(cursor: Cursor, key: Key, runner: str, ttl_ms: int, now_ms: int, renew: bool) -> Claim:
@@ -133,7 +132,7 @@ def claim(cursor: Cursor, key: Key, runner: str, ttl_ms: int, now_ms: int, renew
 
 def keep(cursor: Cursor, key: Key, runner: str, epoch: int, until_ms: int) -> None:
     found = find_session(cursor, key)
-    judge_epoch(key, epoch, found.epoch)
+    judge_epoch(key, epoch, found.epoch, found.owner)
     if found.owner != runner:
         raise StaleEpoch(f"session {key.session!r} was taken by {found.owner!r}")
     cursor.execute("UPDATE sessions SET until_ms = ? WHERE sid = ?", (until_ms, found.sid))
@@ -180,14 +179,14 @@ def append(
 
 def _refuse(cursor: Cursor, key: Key, sealed: Sealed) -> None:
     found = find_session(cursor, key)
-    judge_epoch(key, sealed.epoch, found.epoch)
+    judge_epoch(key, sealed.epoch, found.epoch, found.owner)
     judge_next(key, sealed, found.seq, found.hash)
     raise SeqConflict(f"session {key.session!r} did not take append {sealed.first_seq}")
 
 
 def _judge_takes(cursor: Cursor, key: Key, sealed: Sealed, takes: Sequence[str]) -> None:
     found = find_session(cursor, key)
-    judge_epoch(key, sealed.epoch, found.epoch)
+    judge_epoch(key, sealed.epoch, found.epoch, found.owner)
     judge_next(key, sealed, found.seq, found.hash)
     _refuse_taken(cursor, key, found.sid, takes)
 
@@ -227,7 +226,7 @@ def _take(cursor: Cursor, sid: int, takes: Sequence[TakenCommand]) -> None:
 
 def adopt(cursor: Cursor, key: Key, lines: Sequence[Sealed], epoch: int, takes: Sequence[TakenCommand]) -> None:
     found = find_session(cursor, key)
-    judge_epoch(key, epoch, found.epoch)
+    judge_epoch(key, epoch, found.epoch, found.owner)
     seq, chain = judge_adopted(key, lines, takes, found.seq, found.hash)
     _refuse_taken(cursor, key, found.sid, [take.command_id for take in takes])
     for sealed in lines:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.events.errors import NotFound, UsageError
+from windlass.events.errors import NotFound, StaleEpoch, UsageError
 from windlass.store.base import (
     ID_CHARS_MAX,
     SNAPSHOTS_KEPT,
@@ -19,7 +19,7 @@ from windlass.store.base import (
 )
 from windlass.store.chain import history, verify_chain
 
-from .case import NOW_MS, StoreCase, Writer, lines_of, raises
+from .case import NOW_MS, StoreCase, Writer, lines_of, numbered, raises, seal_after
 
 BAD_IDS = (
     "", ".", "..", "../up", "a/b", "/etc/passwd", "a\\b", "..\\up", "nul\x00", "tab\t", "line\nbreak", "\x7f", "\u2028",
@@ -184,7 +184,9 @@ async def forks_share_history(case: StoreCase) -> None:
         assert await store.create(fork.key, origin=origin) is True
         assert await store.create(fork.key, origin=origin) is False
         await raises(UsageError, store.create(fork.key))
-        assert await store.head(fork.key) == Head(seq=4, hash=origin.hash, epoch=0, origin=origin)
+        # Epochs never fall along a history: the fork's go on from those that it shares.
+        assert await store.head(fork.key) == Head(seq=4, hash=origin.hash, epoch=1, origin=origin)
+        await raises(StaleEpoch, store.append(fork.key, seal_after(4, origin.hash, 1, numbered(4, 1))))
         await fork.claim(create=False)
         await fork.append(b'"mine"')
         assert await lines_of(store, fork.key) == fork.lines
@@ -225,7 +227,7 @@ async def an_origin_outlives_its_forks(case: StoreCase) -> None:
         await store.detach(fork.key)
         await store.detach(fork.key)  # a second time there is nothing to do
         head = await store.head(fork.key)
-        assert head == Head(seq=4, hash=fork.hash, epoch=1), head
+        assert head == Head(seq=4, hash=fork.hash, epoch=2), head
         assert await lines_of(store, fork.key) == [root.lines[0], *fork.lines]
         await store.delete(root.key)
         assert await store.head(root.key) is None

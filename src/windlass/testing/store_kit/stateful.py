@@ -45,7 +45,7 @@ class Model:
         self.origin = origin
         self.inherited = inherited
         self.lines: list[Sealed] = []
-        self.epoch = 0
+        self.epoch = inherited[-1].epoch if inherited else 0
         self.owner = ""
         self.until_ms = 0
         self.waiting: list[str] = []
@@ -118,7 +118,7 @@ class StoreMachine(RuleBasedStateMachine):
         elif model.owner != runner and model.until_ms > self.now_ms:
             assert answer is LeaseHeld
         else:
-            model.epoch += 0 if renew and model.owner == runner and model.epoch else 1
+            model.epoch += 0 if renew and model.owner == runner else 1
             model.owner, model.until_ms = runner, self.now_ms + TTL_MS
             assert (answer.epoch, answer.until_ms) == (model.epoch, model.until_ms)
             assert (answer.head.seq, answer.head.hash) == model.end
@@ -157,7 +157,7 @@ class StoreMachine(RuleBasedStateMachine):
         answer = self.answer(self.store.append(key, sealed, takes=takes, index=row if indexed else None))
         if model is None:
             assert answer is NotFound
-        elif epoch != model.epoch or not epoch:
+        elif epoch != model.epoch or not model.owner:
             assert answer is StaleEpoch
         elif (seq, previous) != model.end:
             assert answer is SeqConflict
@@ -199,9 +199,9 @@ class StoreMachine(RuleBasedStateMachine):
         line = model.lines[place]
         assert self.answer(self.store.erase(key, line.last_seq, by="x", why="y", at_ms=1)) is None
         erased = record.erase(line.data, line.last_seq, by="x", why="y", at_ms=1)
-        for other in self.models.values():
-            for lines in (other.lines, other.inherited):
-                lines[:] = [_with_data(each, erased) if each.hash == line.hash else each for each in lines]
+        model.lines[place] = _with_data(line, erased)
+        for other in self._heirs(key):
+            other.inherited = [_with_data(each, erased) if each.hash == line.hash else each for each in other.inherited]
 
     @rule(key=keys)
     def delete(self, key: Key) -> None:
@@ -237,6 +237,14 @@ class StoreMachine(RuleBasedStateMachine):
             for other, model in self.models.items()
             if other.tenant == key.tenant and model.origin and model.origin.session == key.session
         )
+
+    def _heirs(self, key: Key) -> list[Model]:
+        """The sessions that read this one's lines as their own history; a detached copy is none of them."""
+        found = []
+        for name in self._forks(key):
+            fork = Key(key.tenant, name)
+            found += [self.models[fork], *self._heirs(fork)]
+        return found
 
     @invariant()
     def the_store_is_as_the_model(self) -> None:
