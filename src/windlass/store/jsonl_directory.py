@@ -1,5 +1,5 @@
-"""The files of the JSON-lines store as its writer's thread sees them: one group of jobs at a time, under a lock that other
-processes respect."""
+"""The files of the JSON-lines store as its writer's thread sees them: one group of jobs at a time, under a lock that
+other processes respect."""
 
 from __future__ import annotations
 
