@@ -7,6 +7,7 @@ A lone effect is awaited in the driver's own task; tasks are made only for real 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any, Literal
 
 import msgspec
@@ -15,7 +16,7 @@ from windlass.events.base import Command, Event
 from windlass.events.blocks import Text
 from windlass.events.calls import ResultBody, ToolAsked
 from windlass.events.codec import decode_command
-from windlass.events.errors import CodecError, CommandTaken, Refused, StaleEpoch
+from windlass.events.errors import CodecError, CommandTaken, Refused, StaleEpoch, StoreError
 from windlass.events.failures import failure
 from windlass.events.live import ToolProgressed
 from windlass.events.permissions import ApproverMissed
@@ -31,7 +32,7 @@ from windlass.tools.context import Answered, ModelAnswer, ModelAsk, Note, Progre
 from .admission import admitted
 from .hub import Record
 from .owner import Owner
-from .performer import Done, Performer
+from .performer import Done, Performer, instead_of
 from .watching import hooked
 
 INBOX_AT_ONCE = 100
@@ -57,38 +58,58 @@ class Driver:
         self.clients = clients if clients is not None else set()
         self._task: asyncio.Task[Any] | None = None
         self._flying: dict[str, asyncio.Task[Any] | asyncio.TimerHandle] = {}
+        self._chores: dict[str, asyncio.Task[Any]] = {}
+        """What is done beside the effects: reading the inbox, reading the log again."""
         self._inline: str | None = None
         self._waiting_inline = False
         self._poked = False
         self._changed = asyncio.Event()
-        self._lost: BaseException | None = None
+        self._lost: Exception | None = None
+        owner.on_taken = self.nudge
 
     # --- the loop ---
 
     async def run(self) -> Rested:
-        """Performs what is owed until nothing is. Cancel it at any await: nothing is lost, everything is owed again."""
+        """Performs what is owed until nothing is. Cancel it at any await: nothing is lost, everything is owed again.
+        When it returns, nothing that it began is still under way."""
         self._task = asyncio.current_task()
+        self._lost = None
         try:
             return await self._loop()
         except StaleEpoch as error:
             return Rested(status="lost_epoch", reason=str(error))
         finally:
             self._task = None
-            for name in list(self._flying):
-                self._give_up(name)
+            await self._stop()
+
+    async def _stop(self) -> None:
+        """Gives up all that is under way, and waits until it has ended: a tool gets its grace, not more."""
+        under_way = [flying for flying in self._flying.values() if isinstance(flying, asyncio.Task)]
+        under_way += self._chores.values()
+        for name in list(self._flying):
+            self._give_up(name)
+        for chore in self._chores.values():
+            chore.cancel()
+        if under_way:
+            await asyncio.wait(under_way)
 
     async def _loop(self) -> Rested:
-        state = self.owner
+        owner = self.owner
         while True:
             if self._lost is not None:
                 raise self._lost
+            # Cleared before anything is looked at: what comes after that is seen in the next round.
+            self._changed.clear()
             await self.fold_inbox()
-            await state.settled()
-            wanted = owed(state.state)
+            await owner.settled()
+            wanted = owed(owner.state)
             self._give_up_stale(wanted)
             todo = [effect for effect in wanted if effect.effect_id not in self._flying]
-            if not state.state.active and not self._working():
-                return await self._rest()
+            if not owner.state.active and not self._working():
+                rested = await self._rest(wanted)
+                if rested is not None:
+                    return rested
+                continue
             if len(todo) == 1 and not self._flying and not isinstance(todo[0], SetTimer | AwaitClient):
                 await self._perform_inline(todo[0])
                 continue
@@ -99,21 +120,25 @@ class Driver:
             for effect in todo:
                 self._start(effect)
             await self._changed.wait()
-            self._changed.clear()
 
     def _working(self) -> bool:
-        return any(isinstance(flying, asyncio.Task) for flying in self._flying.values())
+        return bool(self._chores) or any(isinstance(flying, asyncio.Task) for flying in self._flying.values())
 
-    async def _rest(self) -> Rested:
-        state = self.owner.state
+    async def _rest(self, wanted: tuple[AnyEffect, ...]) -> Rested | None:
+        """How the session rests; None where it does not after all."""
+        for effect in wanted:
+            if isinstance(effect, SetTimer) and effect.at_ms <= self.owner.now_ms():
+                await self._report(TimerFired(timer_id=effect.timer_id))
+                return None
         await self.owner.snapshot()
+        if self._changed.is_set():
+            return None
+        state = self.owner.state
+        wake = _next_wake(state)
         match state.phase:
             case st.Asked():
-                return Rested(status="waiting", waiting_for=waiting_for(state), wake_at_ms=_next_wake(state))
-            case st.Asleep():
-                return Rested(status="wake_at", wake_at_ms=_next_wake(state))
+                return Rested(status="waiting", waiting_for=waiting_for(state), wake_at_ms=wake)
             case _:
-                wake = _next_wake(state)
                 return Rested(status="idle" if wake is None else "wake_at", wake_at_ms=wake)
 
     # --- performing ---
@@ -123,18 +148,22 @@ class Driver:
         assert task is not None
         self._inline = effect.effect_id
         self._waiting_inline = True
+        done: Done | Command | None = None
+        stopped = False
         try:
             done = await self._perform(effect)
         except asyncio.CancelledError:
             if not self._poked:
                 raise
-            task.uncancel()
-            return
+            stopped = True
         finally:
+            poked, self._poked = self._poked, False
             self._waiting_inline = False
             self._inline = None
-            self._poked = False
-        await self._settle(effect, done)
+        if poked and task.uncancel() > 0:
+            raise asyncio.CancelledError  # not only we wanted it to stop
+        if not stopped:
+            await self._settle(effect, done)
 
     async def _perform(self, effect: AnyEffect) -> Done | Command | None:
         if isinstance(effect, CallModel):
@@ -150,7 +179,13 @@ class Driver:
     async def _settle(self, effect: AnyEffect, done: Done | Command | None) -> None:
         """Reports what came of an effect; an answer that nobody waits for any more is dropped."""
         if isinstance(done, Done):
-            await self._report(done.fact, done.blobs)
+            try:
+                await self._report(done.fact, done.blobs)
+            except CodecError as error:
+                smaller = instead_of(done.fact, error)
+                if smaller is None:
+                    raise
+                await self._report(smaller)
         elif done is not None:
             await self._report(done, takes=(done.command_id,))
         elif isinstance(effect, AskPerson):
@@ -176,21 +211,31 @@ class Driver:
         try:
             done = await self._perform(effect)
             await self._settle(effect, done)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:
-            self._lost = error
+        except Exception as error:
+            self._lose(error)
         finally:
             if self._flying.get(name) is asyncio.current_task():
                 del self._flying[name]
             self._changed.set()
         self.nudge()
 
+    def _lose(self, error: Exception) -> None:
+        """Something beside the loop failed: the loop ends with it, whatever it waits for."""
+        self._lost = self._lost or error
+        self._changed.set()
+        self._poke()
+
+    def _poke(self) -> None:
+        """Has the loop give up what it awaits."""
+        if self._waiting_inline and self._task is not None and not self._poked:
+            self._poked = True
+            self._task.cancel()
+
     def _start_timer(self, effect: SetTimer) -> None:
-        ports = self.owner.ports
-        left = effect.at_ms - ports.now_ms()
+        left = effect.at_ms - self.owner.now_ms()
         if left <= 0:
-            self._flying[effect.effect_id] = ports.spawn(self._fire(effect), f"timer:{effect.timer_id}")
+            name = f"timer:{effect.timer_id}"
+            self._flying[effect.effect_id] = self.owner.ports.spawn(self._fire(effect), name)
             return
         delay = min(left, TIMER_SLICE_MS) / 1000
         self._flying[effect.effect_id] = asyncio.get_running_loop().call_later(delay, self._timer_due, effect)
@@ -205,9 +250,8 @@ class Driver:
         name = effect.effect_id
         try:
             await self._report(TimerFired(timer_id=effect.timer_id))
-        except BaseException as error:
-            self._lost = error
-            raise
+        except Exception as error:
+            self._lose(error)
         finally:
             if self._flying.get(name) is asyncio.current_task():
                 del self._flying[name]
@@ -239,9 +283,7 @@ class Driver:
     async def submit(self, command: Command) -> list[Event]:
         """Takes a command now. Raises `Refused` where it does not fit, `CommandTaken` where it was taken before."""
         command = self._with_partial(await self._admitted(command))
-        events = await self.owner.take(command, takes=(command.command_id,))
-        self.nudge()
-        return events
+        return await self.owner.take(command, takes=(command.command_id,))
 
     async def _admitted(self, command: Command) -> Command:
         owner = self.owner
@@ -259,18 +301,20 @@ class Driver:
         return msgspec.structs.replace(command, tokens=estimate_text(text), body=PartialBody(text=text))
 
     def nudge(self) -> None:
-        """Something was added to the log by somebody else: give up what is not owed any more, start what is."""
-        if self._inline is None or self.owner.busy:
-            # Whoever is adding right now nudges again when that is kept.
-            self._changed.set()
+        """Something was added to the log, or was to be: give up what is not owed any more, start what is."""
+        self._changed.set()
+        if self._inline is None:
+            return
+        if self.owner.busy:
+            # Whoever is adding right now nudges again in the end; where nobody is, the log must be read first.
+            if self.owner.left_stale:
+                self._do("settle", self.owner.settled)
             return
         wanted = owed(self.owner.state)
         names = {effect.effect_id for effect in wanted}
         self._give_up_stale(wanted)
         if self._inline not in names:
-            if self._waiting_inline and self._task is not None and not self._poked:
-                self._poked = True
-                self._task.cancel()
+            self._poke()
             return
         for effect in wanted:
             if effect.effect_id != self._inline and effect.effect_id not in self._flying:
@@ -280,26 +324,29 @@ class Driver:
 
     def look(self) -> None:
         """Somebody wrote to the inbox: read it soon."""
-        if self._inline is None:
-            self._changed.set()
-        elif "inbox" not in self._flying:
-            self._flying["inbox"] = self.owner.ports.spawn(self._read_inbox(), "inbox")
+        self._changed.set()
+        if self._inline is not None:
+            self._do("inbox", self.fold_inbox)
 
-    async def _read_inbox(self) -> None:
+    def _do(self, name: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Does something beside what the loop awaits."""
+        if name not in self._chores:
+            self._chores[name] = self.owner.ports.spawn(self._chore(name, work), f"{self.owner.key.session}:{name}")
+
+    async def _chore(self, name: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         try:
-            if await self.fold_inbox():
-                self.nudge()
-        except BaseException as error:
-            self._lost = error
+            await work()
+        except Exception as error:
+            self._lose(error)
         finally:
-            if self._flying.get("inbox") is asyncio.current_task():
-                del self._flying["inbox"]
-            self._changed.set()
+            self._chores.pop(name, None)
+            self.nudge()
 
     async def fold_inbox(self) -> int:
         """Takes the commands that other processes sent, in their order; one that does not fit is refused on record."""
         count = 0
-        for waiting in await self.owner.store.inbox(self.owner.key, limit=INBOX_AT_ONCE):
+        owner = self.owner
+        for waiting in await owner.insist(lambda: owner.store.inbox(owner.key, limit=INBOX_AT_ONCE)):
             count += 1
             try:
                 command = self._with_partial(await self._admitted(decode_command(waiting.data)))
@@ -344,7 +391,7 @@ class SessionSeat:
     async def _note(self, call_id: str, note: Note) -> None:
         try:
             await self._owner.take(NoticeGiven(code="audit", message=note.message, call_id=call_id))
-        except Refused:
+        except (Refused, StoreError):
             return
 
     async def ask(self, call_id: str, question: QuestionBody) -> Answered:
@@ -353,8 +400,6 @@ class SessionSeat:
         try:
             events = await self._take_question(call_id, question)
             asked = next(event for event in events if isinstance(event, QuestionRequested))
-            if self.driver is not None:
-                self.driver.nudge()
             async for told in listener:
                 event = told.event if isinstance(told, Record) else None
                 if isinstance(event, AnswerReceived) and event.question_id == asked.question_id:

@@ -31,6 +31,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 Told = Record | Live
 
 
+class Look:
+    """Told where the log must be read: the time of a wait is over, or the session is driven elsewhere now."""
+
+
+LOOK = Look()
+
+
 class Subscription:
     """One reader's buffer."""
 
@@ -43,6 +50,7 @@ class Subscription:
         self._dropped = 0
         self._wake: asyncio.Future[None] | None = None
         self._closed = False
+        self._look = False
         self.lagging = False
 
     def offer(self, told: Sequence[Told]) -> None:
@@ -52,7 +60,7 @@ class Subscription:
                 self._offer_record(one)
             elif self._live:
                 self._offer_live(one)
-        if self._wake is not None and not self._wake.done() and self._waiting:
+        if self._wake is not None and not self._wake.done() and (self._waiting or self.lagging):
             self._wake.set_result(None)
 
     def _offer_record(self, record: Record) -> None:
@@ -79,18 +87,37 @@ class Subscription:
 
     async def next(self) -> Told | None:
         """The next thing told; None when the subscription is over or its reader was too slow (`lagging`)."""
+        while isinstance(told := await self.next_or_look(), Look):
+            continue
+        return told
+
+    async def next_or_look(self, seconds: float | None = None) -> Told | Look | None:
+        """The same, but it may also say that the log must be looked at: after this many seconds, at the latest."""
         while not self._waiting:
             if self._closed or self.lagging:
                 return None
-            self._wake = asyncio.get_running_loop().create_future()
+            if self._look:
+                self._look = False
+                return LOOK
+            loop = asyncio.get_running_loop()
+            self._wake = loop.create_future()
+            timer = loop.call_later(seconds, self.look) if seconds is not None else None
             try:
                 await self._wake
             finally:
                 self._wake = None
+                if timer is not None:
+                    timer.cancel()
         told = self._waiting.popleft()
         if not isinstance(told, Record):
             self._deltas -= 1
         return told
+
+    def look(self) -> None:
+        """Sends the reader to the log."""
+        self._look = True
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
 
     def close(self) -> None:
         self._closed = True
@@ -143,6 +170,12 @@ class Hub:
             self.partial.extend(deltas)
         for subscription in tuple(self._subscriptions):
             subscription.offer(deltas)
+
+    def look(self) -> None:
+        """The session is driven elsewhere from now on, or nobody knows: readers must look at the log."""
+        self.partial.clear()
+        for subscription in tuple(self._subscriptions):
+            subscription.look()
 
     def close(self) -> None:
         for subscription in tuple(self._subscriptions):

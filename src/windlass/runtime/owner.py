@@ -1,19 +1,32 @@
 """One session in memory, owned: its state, the end of its chain, and the one way to add to its log.
 
 `take` is the only writer. A fact is decided, sealed, appended and only then published. When an append fails, what is
-in memory is thrown away and folded again from the log.
+in memory is thrown away and folded again from the log, which alone says whether the append was kept.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from windlass.events import codec
 from windlass.events.base import Event, Fact
 from windlass.events.calls import ToolStarted
-from windlass.events.errors import CodecError, NotFound, SeqConflict, StorageFull
+from windlass.events.errors import (
+    CodecError,
+    CommandTaken,
+    LeaseHeld,
+    NotFound,
+    Refused,
+    SeqConflict,
+    StaleEpoch,
+    StorageFull,
+    StoreError,
+    StorePoisoned,
+)
 from windlass.events.items import HistoryItem
+from windlass.events.record import Sealed
 from windlass.events.specs import ItemRef
 from windlass.kernel import log
 from windlass.kernel.decide import step
@@ -29,8 +42,18 @@ from .ports import Ports
 SNAPSHOT_EVERY_RECORDS = 1_000
 FULL_RETRY_MS = 1_000
 CONFLICTS_MAX = 3
+STORE_RETRIES_MAX = 4
+STORE_RETRY_MS = 100
+"""How often, and after how long at first, something is tried again with a store that does not answer."""
+FETCHES_MAX = 100
 APPEND_EVENTS_MAX = 1_024
 """An append is shorter than this in all but name; a longer one is found by reading from the beginning."""
+
+
+FINAL = (StaleEpoch, CommandTaken, LeaseHeld, NotFound, StorePoisoned)
+"""What trying again does not change."""
+
+T = TypeVar("T")
 
 
 class Owner:
@@ -50,6 +73,17 @@ class Owner:
         self.paused = ""
         self.on_pause: Callable[[str], None] | None = None
         self.on_committed: Callable[[list[Event]], None] | None = None
+        self.on_taken: Callable[[], None] | None = None
+        """Told whenever a fact was taken, refused or given up: what is owed may be something else now."""
+        self._runner = ""
+        self._ttl_ms = 0
+        self._lease_until_ms = 0
+        self._clock_ms = 0
+        self._clock_at_ms = 0
+        self._unsure = False
+        """Whether an append was handed over whose end nobody heard: it may still be written."""
+        self._read: set[str] = set()
+        """The hashes of the appends that the last `load` read."""
         self._lock = asyncio.Lock()
         self._events: dict[int, Event] = {}
         self._snapshot_every = snapshot_every
@@ -58,38 +92,109 @@ class Owner:
         self._items: list[HistoryItem] = []
         self._names: dict[str, tuple[str, str | None]] = {}
 
+    # --- the right to write ---
+
+    async def claim(self, runner: str, ttl_ms: int) -> None:
+        """Takes the session for a runner under a new epoch. Raises `LeaseHeld` while another one lives on it."""
+        since = self.ports.monotonic_ms()
+        claim = await self.store.claim(self.key, runner=runner, ttl_ms=ttl_ms, now_ms=self.ports.now_ms(), renew=False)
+        self.epoch = claim.epoch
+        self._runner, self._ttl_ms = runner, ttl_ms
+        self._lease_until_ms = since + ttl_ms
+
+    async def keep(self) -> None:
+        """Prolongs the lease. Raises `StaleEpoch` where the session belongs to somebody else now."""
+        since = self.ports.monotonic_ms()
+        await self.store.keep(
+            self.key, runner=self._runner, epoch=self.epoch, ttl_ms=self._ttl_ms, now_ms=self.ports.now_ms()
+        )
+        self._lease_until_ms = since + self._ttl_ms
+
+    @property
+    def in_lease(self) -> bool:
+        """Whether nobody else can have taken the session yet. Looked at right before an effect begins."""
+        return self.ports.monotonic_ms() < self._lease_until_ms
+
+    async def release(self) -> None:
+        """Gives the lease back; a store that does not answer will see it run out."""
+        try:
+            await self.store.release(self.key, runner=self._runner, epoch=self.epoch)
+        except StoreError:
+            return
+
+    def now_ms(self) -> int:
+        """The session's own clock: the wall clock, but it never goes back, and never slower than time itself. So a
+        clock that was set back makes no timer wait longer."""
+        mono = self.ports.monotonic_ms()
+        self._clock_ms = max(self.ports.now_ms(), self._clock_ms + mono - self._clock_at_ms)
+        self._clock_at_ms = mono
+        return self._clock_ms
+
+    async def insist(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Does what may be done twice, again where the store is full or does not answer."""
+        tries = 0
+        while True:
+            try:
+                return await work()
+            except FINAL:
+                raise
+            except StorageFull as error:
+                await self._wait_for_room(error)
+            except StoreError:
+                tries += 1
+                if tries > STORE_RETRIES_MAX:
+                    raise
+                await self.ports.sleep_ms(STORE_RETRY_MS * 2**tries)
+
     # --- reading ---
 
     async def load(self) -> None:
         """Folds the log from its newest usable snapshot."""
+        if self._unsure:
+            # Behind this write, whatever was handed over before has been written or never will be.
+            await self.keep()
+            self._unsure = False
         head = await self.store.head(self.key)
         if head is None:
             raise NotFound(f"there is no session {self.key.session!r}")
-        state, start = await self._from_snapshot()
-        self._events.clear()
+        snapshot = await self._snapshot()
+        lines = [sealed async for sealed in history(self.store, self.key, after=snapshot.seq if snapshot else 0)]
+        if snapshot is not None and snapshot.hash != (lines[0].prev_hash if lines else head.hash):
+            snapshot = None
+            lines = [sealed async for sealed in history(self.store, self.key)]
+        state = log.load(snapshot.data) if snapshot is not None else State()
         tail: dict[int, Event] = {}
-        async for sealed in history(self.store, self.key, after=start):
+        news: list[Record] = []
+        for sealed in lines:
             append = codec.decode(sealed.data)
             log.fold_append(state, append)
             for offset, event in enumerate(append.events):
                 if isinstance(event, Event):
-                    tail[append.first_seq + offset] = event
+                    seq = append.first_seq + offset
+                    tail[seq] = event
+                    if seq > self.hub.seq:
+                        news.append(Record(seq=seq, at_ms=append.at_ms, event=event, first=append.first_seq))
         self.state = state
-        self.hash = head.hash
-        self.hub.seq = state.seq
-        self._snapshot_seq = start
+        self.hash = lines[-1].hash if lines else snapshot.hash if snapshot is not None else head.hash
+        self._read = {sealed.hash for sealed in lines}
+        self._snapshot_seq = snapshot.seq if snapshot is not None else 0
         self._events = {seq: tail[seq] for seq in self._wanted() if seq in tail}
         self._refs, self._items, self._names = [], [], {}
+        self._clock_ms, self._clock_at_ms = max(self._clock_ms, state.now_ms), self.ports.monotonic_ms()
         self.stale = False
+        if news and self.hub.listening:
+            self.hub.committed(news)
+        self.hub.seq = max(self.hub.seq, state.seq)
 
-    async def _from_snapshot(self) -> tuple[State, int]:
+    async def _snapshot(self) -> Snapshot | None:
         snapshot = await self.store.get_snapshot(self.key)
         if snapshot is None or snapshot.state_version != STATE_VERSION:
-            return State(), 0
+            return None
         try:
-            return log.load(snapshot.data), snapshot.seq
+            log.load(snapshot.data)
         except CodecError:
-            return State(), 0
+            return None
+        return snapshot
 
     def _wanted(self) -> Iterable[int]:
         """The seqs whose content a request or an effect may need."""
@@ -111,24 +216,25 @@ class Owner:
 
     async def event(self, seq: int) -> Event:
         """The event at a seq, content included."""
-        found = self._events.get(seq)
-        if found is None:
-            await self.fetch((seq,))
-            found = self._events[seq]
-        return found
+        for _ in range(FETCHES_MAX):
+            found = self._events.get(seq)
+            if found is not None:
+                return found
+            await self.insist(lambda: self.fetch((seq,)))
+        raise NotFound(f"session {self.key.session!r} does not stand still: event {seq} was read and forgotten again")
 
     async def fetch(self, seqs: Iterable[int]) -> None:
         """Reads events that are not in memory."""
         missing = {seq for seq in seqs if seq and seq not in self._events}
         if not missing:
             return
-        await self._read(missing, after=max(0, min(missing) - APPEND_EVENTS_MAX))
+        await self._look_up(missing, after=max(0, min(missing) - APPEND_EVENTS_MAX))
         if missing:
-            await self._read(missing, after=0)
+            await self._look_up(missing, after=0)
         if missing:
             raise NotFound(f"session {self.key.session!r} has no event {min(missing)}")
 
-    async def _read(self, missing: set[int], *, after: int) -> None:
+    async def _look_up(self, missing: set[int], *, after: int) -> None:
         """Takes what is missing out of the log from a place on, until nothing is."""
         async for sealed in history(self.store, self.key, after=after):
             if not any(sealed.first_seq <= seq <= sealed.last_seq for seq in missing):
@@ -144,21 +250,35 @@ class Owner:
 
     async def items(self) -> list[HistoryItem]:
         """The visible history as items. What was rendered once is the same object the next time."""
-        history_now = [*self.state.history, *self.state.notes]
-        same = 0
-        for known, ref in zip(self._refs, history_now, strict=False):
-            if known is not ref:
-                break
-            same += 1
+        for _ in range(FETCHES_MAX):
+            refs = [*self.state.history, *self.state.notes]
+            missing = self._missing(refs[self._same(refs) :])
+            if not missing:
+                return self._rendered(refs)
+            await self.insist(lambda missing=missing: self.fetch(missing))  # type: ignore[misc]
+        raise NotFound(f"session {self.key.session!r} does not stand still while it is rendered")
+
+    def _same(self, refs: list[ItemRef]) -> int:
+        """How many items at the beginning are rendered already; 0 where the history is another one."""
+        if len(refs) < len(self._refs) or any(a is not b for a, b in zip(self._refs, refs, strict=False)):
+            return 0
+        return len(self._refs)
+
+    def _missing(self, refs: list[ItemRef]) -> list[int]:
+        missing = []
+        for ref in refs:
+            event = self._events.get(ref.seq)
+            wanted = ref.seq if event is None else getattr(event, "feedback_seq", None)
+            if wanted is not None and wanted not in self._events:
+                missing.append(wanted)
+        return missing
+
+    def _rendered(self, refs: list[ItemRef]) -> list[HistoryItem]:
+        """Renders what is not yet; every event that it needs is here, so nothing can come between."""
+        same = self._same(refs)
         if same < len(self._refs):
-            self._refs, self._items, self._names, same = [], [], {}, 0
-            self._forget()
-        fresh = history_now[same:]
-        await self.fetch(ref.seq for ref in fresh)
-        for ref in fresh:
-            feedback = getattr(self._events[ref.seq], "feedback_seq", None)
-            if feedback is not None:
-                await self.fetch((feedback,))
+            self._refs, self._items, self._names = [], [], {}
+        for ref in refs[same:]:
             self._items.append(item(ref, self._events.__getitem__, self._names))
             self._refs.append(ref)
         return self._items
@@ -175,58 +295,103 @@ class Owner:
         """Whether an append is under way: the state in memory is then ahead of the log."""
         return self._lock.locked() or self.stale
 
+    @property
+    def left_stale(self) -> bool:
+        """Whether memory is not what the log says and nobody is about to mend that."""
+        return self.stale and not self._lock.locked()
+
     async def settled(self) -> None:
         """Waits until memory is what the log says. No effect may be read off the state before that."""
         while self.busy:
             async with self._lock:
                 if self.stale:
-                    await self.load()
+                    await self.insist(self.load)
 
     async def take(
         self, fact: Fact, *, takes: Sequence[str] = (), blobs: Mapping[str, bytes] | None = None
     ) -> list[Event]:
         """Adds a fact and what follows from it to the log. Raises `Refused` and changes nothing where it does not
-        fit, `StaleEpoch` where the session belongs to somebody else now. Waits while the disk is full."""
-        async with self._lock:
-            conflicts = 0
-            while True:
+        fit, `StaleEpoch` where the session belongs to somebody else now. Waits while the disk is full. When nobody
+        heard whether the append was kept, the log is asked."""
+        try:
+            async with self._lock:
+                return await self._take(fact, takes, blobs)
+        finally:
+            if self.on_taken is not None:
+                self.on_taken()
+
+    async def _take(self, fact: Fact, takes: Sequence[str], blobs: Mapping[str, bytes] | None) -> list[Event]:
+        tries = conflicts = 0
+        events: list[Event] = []
+        sealed: Sealed | None = None
+        while True:
+            try:
                 if self.stale:
                     await self.load()
-                try:
-                    return await self._append(fact, takes, blobs)
-                except StorageFull as error:
-                    await self._wait_for_room(error)
-                except SeqConflict:
-                    conflicts += 1
-                    if conflicts >= CONFLICTS_MAX:
-                        raise
+                    if sealed is not None and sealed.hash in self._read:
+                        if self.on_committed is not None:
+                            self.on_committed(events)
+                        return events
+                seq = self.state.seq + 1
+                events, sealed = self._sealed(fact)
+                await self._append(sealed, takes, blobs, self._dispatches_once(events))
+            except FINAL:
+                raise
+            except StorageFull as error:
+                await self._wait_for_room(error)
+            except SeqConflict:
+                conflicts += 1
+                if conflicts >= CONFLICTS_MAX:
+                    raise
+            except StoreError:
+                tries += 1
+                if tries > STORE_RETRIES_MAX:
+                    raise
+                await self.ports.sleep_ms(STORE_RETRY_MS * 2**tries)
+            else:
+                self._publish(seq, events)
+                return events
 
-    async def _append(self, fact: Fact, takes: Sequence[str], blobs: Mapping[str, bytes] | None) -> list[Event]:
-        state = self.state
-        seq = state.seq + 1
-        # Until the append is known to be kept, memory is ahead of the log and may not be trusted.
-        events = step(state, fact, self.ports.now_ms())
+    def _sealed(self, fact: Fact) -> tuple[list[Event], Sealed]:
+        """The fact and its decisions, folded and ready to be kept. Until that is known, memory may not be trusted."""
+        state, seq = self.state, self.state.seq + 1
         self.stale = True
-        self.ports.point("before_append")
+        try:
+            events = step(state, fact, self.now_ms())
+        except Refused:
+            self.stale = False
+            raise
         sealed = codec.encode(
             events, prev_hash=self.hash, seq=seq, at_ms=state.now_ms, epoch=self.epoch, salt=self.ports.salt
         )
-        barrier = bool(takes) or self._dispatches_once(events)
-        await self.store.append(self.key, sealed, takes=takes, index=self.index_row(), blobs=blobs, barrier=barrier)
+        return events, sealed
+
+    async def _append(
+        self, sealed: Sealed, takes: Sequence[str], blobs: Mapping[str, bytes] | None, once: bool
+    ) -> None:
+        self.ports.point("before_append")
+        self._unsure = True
+        try:
+            await self.store.append(
+                self.key, sealed, takes=takes, index=self.index_row(), blobs=blobs, barrier=bool(takes) or once
+            )
+        except (StaleEpoch, SeqConflict, CommandTaken, StorageFull):
+            self._unsure = False
+            raise
+        self._unsure = False
         self.hash = sealed.hash
         self.stale = False
         self.paused = ""
         self.ports.point("after_append")
+
+    def _publish(self, seq: int, events: list[Event]) -> None:
         self._remember(seq, events)
+        now = self.state.now_ms
         self.hub.committed(
-            [
-                Record(seq=seq + offset, at_ms=state.now_ms, event=event, first=seq)
-                for offset, event in enumerate(events)
-            ]
+            [Record(seq=seq + offset, at_ms=now, event=event, first=seq) for offset, event in enumerate(events)]
         )
         if self.on_committed is not None:
             self.on_committed(events)
-        return events
 
     def _dispatches_once(self, events: list[Event]) -> bool:
         tools = self.state.tools
@@ -280,11 +445,12 @@ class Owner:
         grown = self.state.seq - self._snapshot_seq
         if self.stale or (grown < self._snapshot_every and not force):
             return
-        data = log.dump(self.state)
-        await self.store.put_snapshot(
-            self.key, Snapshot(seq=self.state.seq, hash=self.hash, state_version=STATE_VERSION, data=data)
-        )
-        self._snapshot_seq = self.state.seq
+        made = Snapshot(seq=self.state.seq, hash=self.hash, state_version=STATE_VERSION, data=log.dump(self.state))
+        try:
+            await self.store.put_snapshot(self.key, made)
+        except StoreError:
+            return  # it is disposable
+        self._snapshot_seq = made.seq
 
 
 Taker = Callable[..., Awaitable[list[Event]]]

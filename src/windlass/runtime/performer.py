@@ -10,9 +10,10 @@ import msgspec
 from windlass.events.base import Command, Fact
 from windlass.events.blocks import JsonObject, Text
 from windlass.events.calls import CallBody, CallReceived, PreparedBody, ResultBody, ToolFinished, ToolPrepared
+from windlass.events.errors import CodecError
 from windlass.events.failures import Failure, HookPoint, failure
 from windlass.events.hooks import HookRuling
-from windlass.events.items import ModelSettings
+from windlass.events.items import HistoryItem, ModelSettings
 from windlass.events.live import AttemptSuperseded, CallDelta, Live, ReasoningDelta, TextDelta
 from windlass.events.permissions import PermissionRequested
 from windlass.events.questions import QuestionRequested
@@ -63,14 +64,19 @@ class Performer:
 
     # --- models ---
 
-    async def call_model(self, effect: CallModel) -> Done:
-        """Sends a request and waits for its one reply or failure, streaming what comes."""
+    async def call_model(self, effect: CallModel) -> Done | None:
+        """Sends a request and waits for its one reply or failure, streaming what comes; None where it is not owed any
+        more."""
         owner, ports = self.owner, self.owner.ports
-        items = await owner.items()
+        items = await self._items()
+        if effect.request_id not in owner.state.requests:
+            return None
         request = self.bound.request(owner.state, effect, items)
         denied = await self._before_model(request, effect)
         if denied is not None:
             return Done(ModelFailed(request_id=effect.request_id, failure=denied))
+        if not await self._may_begin(lambda: effect.request_id in owner.state.requests):
+            return None
         self.partial_text = []
         started = ports.monotonic_ms()
         ports.point("before_model")
@@ -98,6 +104,25 @@ class Performer:
                 sample=ports.sample(),
             )
         )
+
+    async def _items(self) -> list[HistoryItem]:
+        """The history as the log has it: nothing of an append that is still under way."""
+        while True:
+            await self.owner.settled()
+            items = await self.owner.items()
+            if not self.owner.busy:
+                return items
+
+    async def _may_begin(self, owed: Callable[[], bool]) -> bool:
+        """Whether an effect may begin at this very moment: it is still owed, as far as the log says, and nobody else
+        can have taken the session. Raises `StaleEpoch` where somebody has."""
+        while True:
+            await self.owner.settled()
+            if not owed():
+                return False
+            if self.owner.in_lease:
+                return True
+            await self.owner.insist(self.owner.keep)
 
     def moment(self, point: HookPoint, value: Any, **more: Any) -> Moment:
         """What hooks at a point are told."""
@@ -183,13 +208,17 @@ class Performer:
             )
         )
 
-    async def run_tool(self, effect: RunTool) -> Done:
-        """Runs a tool under its key."""
+    async def run_tool(self, effect: RunTool) -> Done | None:
+        """Runs a tool under its key; None where it is not owed any more."""
         owner, ports = self.owner, self.owner.ports
         tool = self.bound.tools.get(effect.tool)
         if tool is None:
             return Done(_unavailable(effect))
+        if effect.call_id not in owner.state.calls:
+            return None
         body = await self.arguments(effect.call_id)
+        if not await self._may_begin(lambda: self._is_started(effect)):
+            return None
         state = owner.state
         context = ToolContext(
             session=state.session_id,
@@ -219,6 +248,10 @@ class Performer:
         for blob in outcome.blobs:
             blob.close()
         return Done(fact, blobs or None)
+
+    def _is_started(self, effect: RunTool) -> bool:
+        call = self.owner.state.calls.get(effect.call_id)
+        return call is not None and call.status == "started" and call.attempt == effect.attempt
 
     async def _after_tool(self, effect: RunTool, outcome: Outcome) -> tuple[Outcome, tuple[HookRuling, ...]]:
         """Lets hooks see a result, change its text or keep it from the model."""
@@ -287,6 +320,18 @@ def _asked(session: str, event: Any) -> PermissionAsk | QuestionAsk | None:
         return QuestionAsk(
             session=session, question_id=event.question_id, call_id=event.call_id, kind=event.kind, body=event.body
         )
+    return None
+
+
+def instead_of(fact: Fact, why: CodecError) -> Fact | None:
+    """What is reported where an outcome cannot be kept as it came; None where nothing else can be said."""
+    if isinstance(fact, ModelReplied):
+        told = failure("reply_too_large", f"the answer cannot be kept: {why}", retryable=False, provider=fact.provider)
+        return ModelFailed(request_id=fact.request_id, failure=told, usage=fact.usage, duration_ms=fact.duration_ms)
+    if isinstance(fact, ToolFinished):
+        told = failure("tool_result_invalid", f"the result cannot be kept: {why}")
+        body = ResultBody(content=(Text(text="the tool ran, but its result cannot be kept"),))
+        return ToolFinished(call_id=fact.call_id, ok=False, failure=told, error_code=told.kind, tokens=16, body=body)
     return None
 
 

@@ -14,8 +14,18 @@ import msgspec
 
 from windlass.events import codec
 from windlass.events.base import Command, Event
-from windlass.events.errors import CommandTaken, LeaseHeld, NotFound, Refused, StaleEpoch, UsageError
+from windlass.events.errors import (
+    CommandTaken,
+    LeaseHeld,
+    NotFound,
+    Refused,
+    StaleEpoch,
+    StoreError,
+    StorePoisoned,
+    UsageError,
+)
 from windlass.events.items import HistoryItem
+from windlass.events.live import StreamTruncated
 from windlass.events.runs import CommandRefused, Terminal
 from windlass.events.sessions import SessionForked, SessionResumed, SessionShutDown, SessionStarted
 from windlass.events.turns import ModelReplied
@@ -29,12 +39,12 @@ from .approvals import Approver
 from .binding import Bound, bound_names
 from .driver import Driver, Rested, SessionSeat
 from .hooks import Hooks
-from .hub import Hub, Record, Told
+from .hub import LOOK, Hub, Look, Record, Subscription, Told
 from .imports import refs_of
 from .owner import SNAPSHOT_EVERY_RECORDS, Owner
 from .performer import Performer
 from .ports import Ports, SystemPorts
-from .result import Result, result_of
+from .result import Parked, Result, result_of
 from .session import Session, ends
 from .watching import Watching
 
@@ -42,6 +52,8 @@ LEASE_MS = 15_000
 POLL_MS = 100
 PARKED_MAX = 1_000
 OWED_AT_ONCE = 200
+DUE_EVERY_MS = 1_000
+"""How often the store is asked for timers that nobody here knows of."""
 
 
 class Active:
@@ -87,6 +99,7 @@ class Runtime:
         self._opening: dict[Key, asyncio.Lock] = {}
         self._hubs: dict[Key, Hub] = {}
         self._wakes: dict[Key, int] = {}
+        self._looked_ms = 0
         self._tasks: list[asyncio.Task[Any]] = []
         self._closed = False
 
@@ -129,8 +142,8 @@ class Runtime:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for key, active in self._active.items():
-            await self.store.release(key, runner=self.runner, epoch=active.owner.epoch)
+        for active in self._active.values():
+            await active.owner.release()
         for hub in self._hubs.values():
             hub.close()
         for bound in self._bound.values():
@@ -195,37 +208,59 @@ class Runtime:
     async def _begin(
         self, key: Key, bound: Bound, title: str, metadata: dict[str, str], imported: Sequence[HistoryItem]
     ) -> None:
-        refs = refs_of(imported)
+        lock = self._opening.setdefault(key, asyncio.Lock())
+        async with lock:
+            if key in self._active:
+                return
+            owner = await self._owned(key)
+            if owner is None:
+                return
+            if log.is_new(owner.state):
+                fact = self._started(key, owner, bound, title, metadata, imported)
+                await owner.take(fact, takes=(fact.command_id,))
+            await self._adopt(key, owner, bound)
+
+    async def _owned(self, key: Key) -> Owner | None:
+        """The owner of a session that has not begun; None where somebody else began it meanwhile."""
         owner = self._owner(key)
-        claim = await self._claim(key)
-        owner.epoch = claim
-        await owner.load()
-        if log.is_new(owner.state):
-            fact = SessionStarted(
-                command_id=f"start:{key.session}",
-                session_id=key.session,
-                epoch=owner.epoch,
-                setup=bound.setup(),
-                title=title,
-                metadata=metadata,
-                knowledge_tokens=bound.knowledge_tokens(),
-                imported=refs,
-                producer=f"kernel {log.KERNEL_VERSION}",
-                body=msgspec.structs.replace(bound.setup_body(), imported=tuple(imported)),
-            )
-            await owner.take(fact, takes=(fact.command_id,))
-        await self._adopt(key, owner, bound)
+        while True:
+            try:
+                await owner.claim(self.runner, self._lease_ms)
+            except LeaseHeld:
+                await self.ports.sleep_ms(self._poll_ms)
+                head = await self.store.head(key)
+                if head is not None and head.seq > 0:
+                    return None
+            else:
+                await owner.insist(owner.load)
+                return owner
+
+    def _started(
+        self,
+        key: Key,
+        owner: Owner,
+        bound: Bound,
+        title: str,
+        metadata: dict[str, str],
+        imported: Sequence[HistoryItem],
+    ) -> SessionStarted:
+        return SessionStarted(
+            command_id=f"start:{key.session}",
+            session_id=key.session,
+            epoch=owner.epoch,
+            setup=bound.setup(),
+            title=title,
+            metadata=metadata,
+            knowledge_tokens=bound.knowledge_tokens(),
+            imported=refs_of(imported),
+            producer=f"kernel {log.KERNEL_VERSION}",
+            body=msgspec.structs.replace(bound.setup_body(), imported=tuple(imported)),
+        )
 
     async def _check_agent(self, key: Key, agent: Agent) -> None:
         row = await self.store.get_index(key)
         if row is not None and row.agent and row.agent != agent.name:
             raise UsageError(f"session {key.session!r} belongs to agent {row.agent!r}, not to {agent.name!r}")
-
-    async def _claim(self, key: Key) -> int:
-        claim = await self.store.claim(
-            key, runner=self.runner, ttl_ms=self._lease_ms, now_ms=self.ports.now_ms(), renew=False
-        )
-        return claim.epoch
 
     # --- driving ---
 
@@ -249,38 +284,49 @@ class Runtime:
                 return active
             try:
                 return await self._open(key)
-            except LeaseHeld:
+            except (LeaseHeld, StaleEpoch):
                 return None
 
     async def _open(self, key: Key) -> Active | None:
         owner = self._owner(key)
-        owner.epoch = await self._claim(key)
+        await owner.claim(self.runner, self._lease_ms)
         try:
-            await owner.load()
+            await owner.insist(owner.load)
             bound = self._bound.get(owner.state.agent.name)
             if bound is None:
-                await self.store.release(key, runner=self.runner, epoch=owner.epoch)
+                await owner.release()
                 return None
-            await owner.take(self._resumed(owner, bound))
+            await owner.take(await self._taken_over(key, owner, bound))
+            return await self._adopt(key, owner, bound)
         except (Refused, StaleEpoch):
             raise
         except Exception as error:
             # A session that cannot be opened must not take the others with it.
-            self._park(key, f"{type(error).__name__}: {error}")
-            await self.store.release(key, runner=self.runner, epoch=owner.epoch)
+            if not _passes(error):
+                self._park(key, f"{type(error).__name__}: {error}")
+            await owner.release()
             raise
-        return await self._adopt(key, owner, bound)
+
+    async def _taken_over(self, key: Key, owner: Owner, bound: Bound) -> SessionResumed | SessionForked:
+        """A new owner's first fact. Where a fork was made and not begun, it begins now: nothing of its origin's open
+        work is its own."""
+        if owner.state.session_id != key.session:
+            head = await self.store.head(key)
+            if head is not None and head.origin is not None:
+                return self._forked(key, head.origin, owner)
+        return self._resumed(owner, bound)
 
     def _resumed(self, owner: Owner, bound: Bound) -> SessionResumed:
         state = owner.state
-        now = {spec.name: spec.digest for spec in bound.specs()}
+        specs = bound.specs()
+        now = {spec.name: spec.digest for spec in specs}
         recorded = {name: spec.digest for name, spec in state.tools.items()}
         changed = bound.ref.digest != state.agent.digest or now != recorded
         return SessionResumed(
             epoch=owner.epoch,
             runner=self.runner,
             agent=bound.ref if changed else None,
-            tools=bound.specs() if changed else None,
+            tools=specs if changed else None,
             body=bound.setup_body() if changed else None,
         )
 
@@ -309,29 +355,45 @@ class Runtime:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            self._park(key, f"{type(error).__name__}: {error}")
-            rested = Rested(status="parked", reason=str(error))
+            if _passes(error):
+                # The store did not answer for long: whoever finds it owed takes it up again.
+                rested = Rested(status="lost_epoch", reason=str(error))
+            else:
+                self._park(key, f"{type(error).__name__}: {error}")
+                rested = Rested(status="parked", reason=str(error))
         if rested.status in ("lost_epoch", "parked"):
-            self._active.pop(key, None)
+            self._drop(key, active)
         if rested.wake_at_ms is not None:
             self._wakes[key] = rested.wake_at_ms
         else:
             self._wakes.pop(key, None)
         return rested
 
+    def _drop(self, key: Key, active: Active) -> None:
+        """This process does not drive the session any more; its readers go on with the log."""
+        if self._active.get(key) is active:
+            del self._active[key]
+        self.hub(key).look()
+
     async def drive(self, session_id: str) -> Rested:
         """Drives one session until it rests, and says how."""
         key = Key(self.tenant, session_id)
         active = await self._ensure_driven(key)
         if active is None or active.task is None:
-            why = self.parked.get(key, "its agent is not bound here, or another process drives it")
-            return Rested(status="parked", reason=why)
+            return Rested(status="parked", reason=self.parked.get(key) or await self._why_not(key))
         return await asyncio.shield(active.task)
 
     def _park(self, key: Key, reason: str) -> None:
         self.parked[key] = reason
         while len(self.parked) > PARKED_MAX:
             del self.parked[next(iter(self.parked))]
+
+    async def _why_not(self, key: Key) -> str:
+        """Why a session is not driven here."""
+        row = await self.store.get_index(key)
+        if row is not None and row.agent not in self._bound:
+            return f"waiting for agent {row.agent!r}, which is not bound here: name it in open(agents=[...])"
+        return "another process drives it"
 
     async def _drive_owed(self) -> None:
         """Takes up the sessions that are owed work and whose agent is bound here."""
@@ -345,50 +407,48 @@ class Runtime:
         try:
             await self._ensure_driven(key)
         except Exception as error:  # one bad session must not stop the rest
-            self._park(key, f"{type(error).__name__}: {error}")
+            if not _passes(error):
+                self._park(key, f"{type(error).__name__}: {error}")
 
     # --- the two watching tasks ---
 
     async def _watch(self) -> None:
-        """Notices what other processes wrote, and timers that have come due."""
+        """Notices what other processes wrote, timers that have come due, and sessions that nobody drives any more."""
         while True:
             await self.ports.sleep_ms(self._poll_ms)
-            now = self.ports.now_ms()
-            for key in [key for key, at_ms in self._wakes.items() if at_ms <= now]:
-                self._wakes.pop(key, None)
-                await self._try_to_fire(key)
-            if await self.store.changed():
-                await self._notice()
+            try:
+                await self._look_round()
+            except StoreError:
+                continue  # it may answer the next time
 
-    async def _try_to_fire(self, key: Key) -> None:
-        from windlass.events.runs import TimerFired
+    async def _look_round(self) -> None:
+        for key in [key for key, at_ms in self._wakes.items() if at_ms <= self._now_of(key)]:
+            self._wakes.pop(key, None)
+            await self._try_to_drive(key)
+        # A lease that runs out changes nothing in the store, so it is looked for now and then in any case.
+        overdue = self.ports.monotonic_ms() - self._looked_ms >= self._lease_ms // 3
+        if await self.store.changed() or overdue:
+            self._looked_ms = self.ports.monotonic_ms()
+            await self._notice()
 
-        try:
-            active = await self._ensure_driven(key)
-            if active is None:
-                return
-            for timer in [t for t in active.owner.state.timers.values() if t.at_ms <= self.ports.now_ms()]:
-                try:
-                    await active.owner.take(TimerFired(timer_id=timer.timer_id))
-                except Refused:
-                    continue
-            active.driver.nudge()
-            self._run(key, active)
-        except Exception as error:
-            self._park(key, f"{type(error).__name__}: {error}")
+    def _now_of(self, key: Key) -> int:
+        active = self._active.get(key)
+        return active.owner.now_ms() if active is not None else self.ports.now_ms()
 
     async def _notice(self) -> None:
         for key, active in list(self._active.items()):
             if active.task is not None and not active.task.done():
                 active.driver.look()
-            elif await self.store.inbox(key, limit=1):
+            elif active.owner.stale or active.owner.state.active or await self.store.inbox(key, limit=1):
                 await self._try_to_drive(key)
-        for name in self._bound:
+        now = self.ports.now_ms()
+        for name in list(self._bound):
             for row in await self.store.find(Query(tenant=self.tenant, agent=name, limit=OWED_AT_ONCE)):
                 key = Key(row.tenant, row.session)
                 if key in self._active or key in self.parked:
                     continue
-                if row.owed or await self.store.inbox(key, limit=1):
+                due = row.next_wake_ms is not None and row.next_wake_ms <= now
+                if row.owed or due or await self.store.inbox(key, limit=1):
                     await self._try_to_drive(key)
 
     async def _keep_leases(self) -> None:
@@ -396,17 +456,13 @@ class Runtime:
             await self.ports.sleep_ms(self._lease_ms // 3)
             for key, active in list(self._active.items()):
                 try:
-                    await self.store.keep(
-                        key,
-                        runner=self.runner,
-                        epoch=active.owner.epoch,
-                        ttl_ms=self._lease_ms,
-                        now_ms=self.ports.now_ms(),
-                    )
+                    await active.owner.keep()
                 except StaleEpoch:
-                    self._active.pop(key, None)
+                    self._drop(key, active)
                     if active.task is not None:
                         active.task.cancel()
+                except StoreError:
+                    continue  # the next round may reach it; until then nothing new is begun without asking
 
     # --- commands ---
 
@@ -433,10 +489,12 @@ class Runtime:
                 raise
             return
         except StaleEpoch:
-            self._active.pop(key, None)
+            self._drop(key, active)
             await self.send(key, command)
-            return
-        self._run(key, active)
+        finally:
+            # Also where nobody waits for it any more: the command may have been kept.
+            if self._active.get(key) is active:
+                self._run(key, active)
 
     async def _taken_at(self, key: Key, command_id: str) -> int | None:
         """Where the log took a command; None where it has not."""
@@ -472,38 +530,23 @@ class Runtime:
         finally:
             listener.close()
 
-    async def _merged(self, key: Key, listener: Any, after: int) -> AsyncIterator[Told]:
-        """Reads the log up to where the listener begins, then the listener; a gap is filled from the log."""
-        local = key in self._active
-        if not local:
-            async for record in self._poll(key, after):
-                yield record
-            return
-        async for record in self.records(key, after=after):
-            yield record
-            after = record.seq
-        async for told in listener:
-            if isinstance(told, Record):
-                if told.seq <= after:
-                    continue
-                if told.seq > after + 1:
-                    async for record in self.records(key, after=after):
-                        if record.seq < told.seq:
-                            yield record
+    async def _merged(self, key: Key, listener: Subscription, after: int) -> AsyncIterator[Told]:
+        """Reads the log up to where the listener begins, then the listener. Whatever the listener may have missed (a
+        gap, or what another process wrote) is read from the log."""
+        told: Told | Look | None = LOOK
+        while told is not None:
+            if isinstance(told, Look) or (isinstance(told, Record) and told.seq > after + 1):
+                async for record in self.records(key, after=after):
+                    yield record
+                    after = record.seq
+            if isinstance(told, Record) and told.seq == after + 1:
+                yield told
                 after = told.seq
-            yield told
+            elif not isinstance(told, Record | Look):
+                yield told
+            told = await listener.next_or_look(None if key in self._active else self._poll_ms / 1000)
         if listener.lagging:
-            from windlass.events.live import StreamTruncated
-
             yield StreamTruncated(reason="disconnected", cursor=str(after))
-
-    async def _poll(self, key: Key, after: int) -> AsyncIterator[Record]:
-        """Follows a session that another process drives: its committed records, as they appear."""
-        while True:
-            async for record in self.records(key, after=after):
-                yield record
-                after = record.seq
-            await self.ports.sleep_ms(self._poll_ms)
 
     async def records(self, key: Key, *, after: int = 0, until: int | None = None) -> AsyncIterator[Record]:
         """The committed records of a session after a seq."""
@@ -534,15 +577,14 @@ class Runtime:
         return owner.state
 
     async def wait_idle(self, key: Key) -> None:
-        """Waits until no run is active."""
+        """Waits until no run is active. Raises `Parked` where nothing here can go on with it."""
         listener = self.hub(key).subscribe(live=False)
         try:
             while (await self.state(key)).active:
-                if key in self._active:
-                    if await listener.next() is None:
-                        return
-                else:
-                    await self.ports.sleep_ms(self._poll_ms)
+                if key in self.parked:
+                    raise Parked(f"session {key.session!r} is parked: {self.parked[key]}")
+                if await listener.next_or_look(None if key in self._active else self._poll_ms / 1000) is None:
+                    return
         finally:
             listener.close()
 
@@ -575,25 +617,31 @@ class Runtime:
         """A new session that continues another one; O(1), the history is shared."""
         boundary, chain = await self._boundary(key, at_seq)
         branch = Key(key.tenant, session_id or self.ports.fresh_id())
-        made = await self.store.create(branch, origin=Origin(session=key.session, seq=boundary, hash=chain))
-        if not made:
+        origin = Origin(session=key.session, seq=boundary, hash=chain)
+        if not await self.store.create(branch, origin=origin) and await self._has_begun(branch, origin):
             raise UsageError(f"session {branch.session!r} exists already: give the fork another id")
         owner = self._owner(branch)
-        owner.epoch = await self._claim(branch)
-        await owner.load()
-        fact = SessionForked(
-            session_id=branch.session,
-            origin_id=key.session,
-            at_seq=boundary,
-            origin_hash=chain,
-            epoch=owner.epoch,
-            by=self.runner,
-        )
-        await owner.take(fact)
+        await owner.claim(self.runner, self._lease_ms)
+        await owner.insist(owner.load)
+        await owner.take(self._forked(branch, origin, owner))
         bound = self._bound.get(owner.state.agent.name)
         if bound is not None:
             await self._adopt(branch, owner, bound)
         return Session(self, branch)
+
+    async def _has_begun(self, branch: Key, origin: Origin) -> bool:
+        head = await self.store.head(branch)
+        return head is not None and head.seq > origin.seq
+
+    def _forked(self, branch: Key, origin: Origin, owner: Owner) -> SessionForked:
+        return SessionForked(
+            session_id=branch.session,
+            origin_id=origin.session,
+            at_seq=origin.seq,
+            origin_hash=origin.hash,
+            epoch=owner.epoch,
+            by=self.runner,
+        )
 
     async def _boundary(self, key: Key, at_seq: int | None) -> tuple[int, str]:
         """The end of the last append at or before a seq, and its hash."""
@@ -619,6 +667,11 @@ def _just_before(command_id: str) -> str:
     """A text that sorts before an id and behind all that come before it."""
     last = ord(command_id[-1:] or "\1") - 1
     return command_id[:-1] + (chr(last) + "\U0010ffff" if 0 <= last < 0xD800 else "")
+
+
+def _passes(error: Exception) -> bool:
+    """Whether an error is one that may be gone the next time, and no reason to leave a session alone."""
+    return isinstance(error, StoreError) and not isinstance(error, StorePoisoned | NotFound)
 
 
 def refusal_of(events: list[Event], command_id: str) -> CommandRefused | None:

@@ -1,0 +1,109 @@
+"""What one seed decides: a source of choices, and how often each kind of trouble comes in this world.
+
+Rates differ from seed to seed, and many are zero in any one of them: a world in which everything happens at once
+never gets anywhere interesting.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """How often, each a chance at each opportunity unless it says otherwise."""
+
+    # the process
+    crash_point: float = 0.0
+    crash_await: float = 0.0
+    crash_any: float = 0.0
+    stall: float = 0.0
+    close: float = 0.0
+    clock_jump: float = 0.0
+    # the store
+    latency: float = 0.0
+    lost_before: float = 0.0
+    lost_after: float = 0.0
+    late: float = 0.0
+    full: float = 0.0
+    poison: float = 0.0
+    snapshot_loss: float = 0.0
+    read_error: float = 0.0
+    # models and tools
+    model_fails: float = 0.0
+    model_hangs: float = 0.0
+    model_odd: float = 0.0
+    calls: float = 0.5
+    tool_raises: float = 0.0
+    tool_hangs: float = 0.0
+    tool_slow: float = 0.0
+    tool_suspends: float = 0.0
+    tool_asks: float = 0.0
+    # people
+    by_inbox: float = 0.0
+    gives_up: float = 0.0
+    stops: float = 0.0
+    forks: float = 0.0
+    follows: float = 0.0
+
+
+_RANGES: dict[str, tuple[float, float, float]] = {
+    # how likely it is in a world at all, then from how much to how much
+    "crash_point": (0.5, 0.002, 0.03),
+    "crash_await": (0.5, 0.001, 0.01),
+    "crash_any": (0.6, 0.02, 0.2),
+    "stall": (0.35, 0.02, 0.2),
+    "close": (0.3, 0.02, 0.15),
+    "clock_jump": (0.4, 0.02, 0.2),
+    "latency": (0.8, 0.05, 0.6),
+    "lost_before": (0.35, 0.005, 0.05),
+    "lost_after": (0.35, 0.005, 0.05),
+    "late": (0.7, 0.2, 0.9),
+    "full": (0.25, 0.01, 0.08),
+    "poison": (0.1, 0.002, 0.01),
+    "snapshot_loss": (0.4, 0.1, 0.9),
+    "read_error": (0.2, 0.001, 0.01),
+    "model_fails": (0.5, 0.05, 0.4),
+    "model_hangs": (0.3, 0.02, 0.15),
+    "model_odd": (0.5, 0.05, 0.3),
+    "tool_raises": (0.4, 0.05, 0.3),
+    "tool_hangs": (0.3, 0.02, 0.15),
+    "tool_slow": (0.6, 0.1, 0.6),
+    "tool_suspends": (0.3, 0.05, 0.2),
+    "tool_asks": (0.3, 0.05, 0.2),
+    "by_inbox": (0.7, 0.1, 0.6),
+    "gives_up": (0.3, 0.02, 0.15),
+    "stops": (0.7, 0.05, 0.35),
+    "forks": (0.4, 0.02, 0.12),
+    "follows": (0.5, 0.1, 0.6),
+}
+
+
+class Chance(random.Random):
+    """The one source of choices in a world."""
+
+    def hit(self, rate: float) -> bool:
+        """Whether something with this rate happens now."""
+        return rate > 0.0 and self.random() < rate
+
+    def one(self, options: Sequence[T]) -> T:
+        return options[int(self.random() * len(options))]
+
+    def below(self, most: int) -> int:
+        return int(self.random() * most)
+
+    def rates(self) -> Rates:
+        """The troubles of this world."""
+        found = {}
+        for name, (likely, least, most) in _RANGES.items():
+            found[name] = least + self.random() * (most - least) if self.random() < likely else 0.0
+        return Rates(calls=0.2 + 0.6 * self.random(), **found)
+
+
+CALM = Rates(calls=0.2)
+"""A world in which nothing goes wrong."""

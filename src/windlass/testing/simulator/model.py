@@ -1,0 +1,147 @@
+"""A model that says whatever the seed makes it say: text, calls of every kind, nonsense, failures, silence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from windlass.events.blocks import CallSlot, Refusal, Text
+from windlass.events.failures import Failure, FailureKind, FinishReason, failure
+from windlass.events.items import ProposedCall
+from windlass.events.usage import Price, Usage
+from windlass.models.base import Delta, ModelInfo, Reply, Request, TextPart
+
+from .loop import ACTOR
+
+if TYPE_CHECKING:
+    from .world import World
+
+FAILURES: tuple[FailureKind, ...] = (
+    "rate_limited",
+    "rate_limited",
+    "overloaded",
+    "server_error",
+    "connection_reset",
+    "idle_timeout",
+    "truncated_reply",
+    "context_exceeded",
+    "auth",
+    "invalid_request",
+    "content_filtered",
+)
+HINTS_MS = (None, None, 200, 3_000, 90_000)
+HOST_TOOLS = ("look", "look", "put", "put", "pay", "pay", "pay", "risky", "alone", "count", "ui")
+CALLS_MAX = 4
+HANG_S = 120.0
+"""A model's own idle time-out: a stream that stalls ends there at the latest."""
+
+ODD_FINISHES: tuple[FinishReason, ...] = ("length", "content_filter", "refusal", "pause")
+PRICE = Price(input=1_000_000, output=2_000_000)
+
+
+class SimModel:
+    """Answers at random. Each request is held against the log first: it must be an intent that is kept and open."""
+
+    def __init__(self, world: World, window_tokens: int) -> None:
+        self._world = world
+        self._number = 0
+        self._info = ModelInfo(
+            name="sim/model",
+            provider="sim",
+            model="model",
+            window_tokens=window_tokens,
+            max_output_tokens=min(1_000, window_tokens // 4),
+            price=PRICE,
+        )
+
+    @property
+    def info(self) -> ModelInfo:
+        return self._info
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta | list[Delta] | Reply | Failure]:
+        world, chance = self._world, self._world.chance
+        actor = ACTOR.get()
+        world.watch.model_asked(actor, request)
+        world.step(actor, f"model {request.lane}")
+        await world.pause(actor, "model.sent")
+        for word in ("so ", "it ", "goes ")[: chance.below(4)]:
+            yield [TextPart(text=word)]
+            await world.pause(actor, "model.streams")
+        if chance.hit(world.rates.model_hangs):
+            world.reached("model_hangs")
+            try:
+                await asyncio.wait_for(world.healed.wait(), HANG_S)
+            except TimeoutError:
+                pass
+            yield failure("idle_timeout", "the simulated stream stalled")
+            return
+        if chance.hit(world.rates.model_fails):
+            yield failure(chance.one(FAILURES), "simulated", retry_after_ms=chance.one(HINTS_MS))
+            return
+        yield self._reply(request)
+
+    def _reply(self, request: Request) -> Reply:
+        world, chance = self._world, self._world.chance
+        self._number += 1
+        calls: list[ProposedCall] = []
+        blocks: list[Any] = []
+        odd = chance.hit(world.rates.model_odd)
+        if request.lane == "main" and request.tools and chance.hit(world.rates.calls):
+            calls = [self._call(ordinal, odd) for ordinal in range(1 + chance.below(CALLS_MAX))]
+        if not calls or chance.hit(0.5):
+            blocks.append(Text(text="word " * chance.one((1, 20, 200))))
+        finish: FinishReason = "tool_calls" if calls else "stop"
+        if odd and chance.hit(0.3):
+            finish = chance.one(ODD_FINISHES)
+            if finish == "refusal":
+                blocks = [Refusal(text="no")]
+        elif odd and not calls and chance.hit(0.3):
+            blocks = []
+        blocks += [CallSlot(ordinal=index) for index in range(len(calls))]
+        return Reply(
+            blocks=tuple(blocks),
+            calls=tuple(calls),
+            finish=finish,
+            usage=Usage(input_tokens=50 + chance.below(200), output_tokens=5 + chance.below(100)),
+            model="model",
+            provider="sim",
+            request_id=f"sim-{self._number}",
+        )
+
+    def _call(self, ordinal: int, odd: bool) -> ProposedCall:
+        chance = self._world.chance
+        name = f"call_{self._number}_{ordinal}"
+        if odd and chance.hit(0.25):
+            return ProposedCall(
+                ordinal=ordinal,
+                tool="pay",
+                malformed='{"n":',
+                error="arguments must be valid JSON",
+                provider_call_id=name,
+            )
+        tool, args = chance.one(HOST_TOOLS), {"n": chance.below(50)}
+        if odd and chance.hit(0.2):
+            tool = "nowhere"
+        elif odd and chance.hit(0.2):
+            args = {"n": "many"}  # type: ignore[dict-item]
+        elif chance.hit(0.15):
+            tool, args = self._kernel_call()
+        return ProposedCall(ordinal=ordinal, tool=tool, args=args, provider_call_id=name)
+
+    def _kernel_call(self) -> tuple[str, Any]:
+        chance = self._world.chance
+        return chance.one(
+            (
+                ("ask_user", {"question": "Which one?", "options": ["a", "b"]}),
+                ("todo", {"todos": [{"todo_id": "1", "content": "work"}]}),
+                ("plan", {"summary": "s", "content": "c"}),
+                ("task", {"goal": "to be done"}),
+                ("complete_task", {"summary": "done"}),
+                ("wait", {"for_ms": chance.one((500, 5_000, 70_000))}),
+                ("wait", {"for_ms": chance.one((500, 5_000, 70_000))}),
+            )
+        )

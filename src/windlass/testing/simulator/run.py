@@ -1,0 +1,85 @@
+"""Running one seed: builds its world, lets it go, and says what was found and how to repeat it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import Counter
+from typing import Literal
+
+import msgspec
+
+from .loop import Stuck
+from .world import World
+
+STEPS_MIN = 200
+TRACE_SHOWN_MAX = 60
+Mode = Literal["safety", "liveness"]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """What one seed did."""
+
+    seed: int
+    steps: int
+    runs: int
+    crashes: int
+    appends: int
+    seconds: float
+    """Of simulated time."""
+    places: Counter[str]
+    trace: list[str] = []
+
+
+class SimFailure(AssertionError):
+    """A rule was broken. Says which, and the command that repeats it."""
+
+    def __init__(self, world: World, mode: Mode, error: BaseException) -> None:
+        more = "" if world.steps_wanted == STEPS_MIN else f" --steps {world.steps_wanted}"
+        more += " --mode safety" if mode == "safety" else ""
+        super().__init__(
+            f"seed {world.seed}, step {world.steps}, {world.loop.time():.3f} s: {type(error).__name__}: {error}\n"
+            f"repeat it with: windlass sim {world.seed}{more} --trace"
+        )
+        self.seed = world.seed
+        self.trace = world.lines
+        self.rule = getattr(error, "rule", type(error).__name__)
+
+
+def simulate(seed: int, *, steps: int = STEPS_MIN, mode: Mode = "liveness", trace: bool = False) -> Finding:
+    """Lives through the world of one seed: `steps` acts with faults, and in `liveness` mode then a time without any,
+    in which everything that is owed must come to its end. Raises `SimFailure` where a rule is broken."""
+    collecting = gc.isenabled()
+    gc.disable()  # when a cycle is collected must not depend on what ran before
+    world = World(seed, steps=steps, tracing=trace)
+    try:
+        _run(world, mode)
+    finally:
+        asyncio.set_event_loop(None)
+        world.loop.take_apart()
+        if collecting:
+            gc.enable()
+    if world.failure is not None:
+        raise SimFailure(world, mode, world.failure) from world.failure
+    return Finding(
+        seed=seed,
+        steps=world.steps,
+        runs=world.runs,
+        crashes=world.crashes,
+        appends=world.watch.appends,
+        seconds=world.loop.time(),
+        places=world.places,
+        trace=world.lines,
+    )
+
+
+def _run(world: World, mode: Mode) -> None:
+    loop = world.loop
+    main = loop.start(world.main(settles=mode == "liveness"), world.outside, "main")
+    main.add_done_callback(lambda done: loop.stop())
+    try:
+        loop.run_forever()
+    except Stuck as error:
+        world.fail(error)
+    if world.failure is None and main.done() and not main.cancelled() and (error := main.exception()) is not None:
+        world.fail(error)

@@ -1,0 +1,129 @@
+"""One process of the simulated world that runs sessions: the real runtime on simulated ports, until it dies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from windlass.events.errors import StoreError
+from windlass.runtime.approvals import Approve, Deny, PermissionAsk, QuestionAsk, Reply, Verdict
+from windlass.runtime.hub import Record
+from windlass.runtime.runtime import Runtime
+from windlass.store.base import Key
+from windlass.tools.plane import LocalPlane
+
+from .loop import ACTOR, Actor
+from .people import answer_body
+from .ports import SimPorts
+from .store import SimStore
+
+if TYPE_CHECKING:
+    from .world import World
+
+THINKING_MS = (10, 1_000, 30_000)
+LEASE_MS = 15_000
+SNAPSHOT_EVERY_RECORDS = 60
+
+
+class RunnerDied(Exception):
+    """The process that was asked is no more."""
+
+
+class Runner:
+    """A process: an actor, its way to the disk, and its runtime."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self.world = world
+        self.actor = Actor(f"runner{number}", world)
+        self.store = SimStore(world, world.disk, self.actor)
+        self.runtime = Runtime(
+            self.store,
+            agents=[world.agent],
+            tenant=world.tenant,
+            ports=SimPorts(world, self.actor),
+            approver=self._approve if world.has_approver else None,
+            lease_ms=LEASE_MS,
+            poll_ms=world.poll_ms,
+            plane=LocalPlane(threads_max=0),
+            snapshot_every=SNAPSHOT_EVERY_RECORDS,
+        )
+        self.ready = False
+        self._asked: dict[asyncio.Future[Any], asyncio.Task[Any]] = {}
+
+    @property
+    def alive(self) -> bool:
+        return self.ready and not self.actor.dead and not self.actor.stalled
+
+    def start(self) -> None:
+        self.world.loop.start(self._start(), self.actor, f"{self.actor.name}:start")
+
+    async def _start(self) -> None:
+        try:
+            await self.runtime.start()
+        except StoreError:
+            # A process that cannot open its store ends; somebody starts it again.
+            self.world.crash(self.actor, "start")
+            return
+        self.ready = True
+
+    def died(self) -> None:
+        self.store.died()
+        for answer in self._asked:
+            if not answer.done():
+                answer.set_exception(RunnerDied(self.actor.name))
+        self._asked.clear()
+
+    async def call(self, work: Callable[[], Coroutine[Any, Any, Any]], *, patience_s: float | None = None) -> Any:
+        """Has this process do something for somebody outside, who may lose patience."""
+        loop = self.world.loop
+        if self.actor.dead:
+            raise RunnerDied(self.actor.name)
+        answer: asyncio.Future[Any] = loop.create_future()
+        task = loop.start(work(), self.actor, f"{self.actor.name}:call")
+        self._asked[answer] = task
+        task.add_done_callback(lambda done: self._settle(answer, done), context=self.world.outside.context())
+        if patience_s is not None:
+            loop.call_later(patience_s, task.cancel)
+        return await answer
+
+    def _settle(self, answer: asyncio.Future[Any], task: asyncio.Task[Any]) -> None:
+        self._asked.pop(answer, None)
+        if answer.done():
+            return
+        if task.cancelled():
+            answer.set_exception(RunnerDied("gave up"))
+        elif (error := task.exception()) is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(task.result())
+
+    # --- what goes on inside ---
+
+    async def _approve(self, asked: PermissionAsk | QuestionAsk) -> Verdict:
+        world = self.world
+        world.step(self.actor, "approver")
+        if world.chance.hit(0.15):
+            await world.healed.wait()
+        await asyncio.sleep(world.chance.one(THINKING_MS) / 1000)
+        choice = world.chance.below(6)
+        if choice == 0:
+            return None
+        if isinstance(asked, QuestionAsk):
+            return Reply(body=answer_body(), action="approve" if asked.kind == "plan" else None)
+        if choice == 1:
+            return Deny(feedback="no", stop=world.chance.hit(0.2))
+        return Approve(scope="session" if choice == 2 else "once")
+
+    async def read_along(self, key: Key) -> None:
+        """A reader of this process: it must see every record once, in order, and only what is kept."""
+        after = 0
+        async for told in self.runtime.tail(key, after=0):
+            if isinstance(told, Record):
+                self.world.watch.published(ACTOR.get(), key, told, after)
+                after = told.seq
+                self.read_to[key] = after
+
+    @property
+    def read_to(self) -> dict[Key, int]:
+        return self.world.read_to.setdefault(self.actor, {})

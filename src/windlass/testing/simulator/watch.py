@@ -1,0 +1,252 @@
+"""Watches the disk: holds every append, every effect and every acknowledgement against what must always hold.
+
+It keeps its own fold of each log, made from the bytes that were kept, and never asks the runtime what it believes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from windlass.events import calls as ce
+from windlass.events import codec
+from windlass.events import runs as re_
+from windlass.events import turns as te
+from windlass.events.base import Command, Event
+from windlass.events.record import GENESIS, Sealed
+from windlass.kernel import log
+from windlass.kernel.owed import overview
+from windlass.kernel.render import render
+from windlass.kernel.state import State
+from windlass.models.base import Request
+from windlass.runtime.hub import Record
+from windlass.store.base import IndexRow, Key, Origin, Snapshot
+from windlass.testing.invariants import Broken, Checker, check_items
+from windlass.tools.context import ToolContext
+
+from .loop import Actor
+from .places import count_append
+from .tools import CONTRACTS, Effects
+
+if TYPE_CHECKING:
+    from .world import World
+
+
+class Log:
+    """One session as it is on the disk."""
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.state = State()
+        self.checker = Checker()
+        self.appends: list[codec.Appended] = []
+        self.lines: list[bytes] = []
+        self.events: list[Event] = []
+        self.hash = GENESIS
+        self.starts: set[tuple[str, int, int]] = set()
+        self.requests: dict[str, int] = {}
+        self.answered: set[str] = set()
+        self.ended: set[str] = set()
+        self.asked_epoch: dict[str, int] = {}
+        self.forked_from: tuple[State, str, int] | None = None
+
+    def add(self, append: codec.Appended) -> None:
+        """Folds an append and takes notes."""
+        for event in append.events:
+            assert isinstance(event, Event)
+            self.checker.feed(event)
+            self.events.append(event)
+            match event:
+                case ce.ToolStarted():
+                    self.starts.add((event.call_id, event.epoch, event.attempt))
+                case te.ModelRequested():
+                    self.requests[event.request_id] = event.epoch
+                case te.ModelReplied() | te.ModelFailed():
+                    self.answered.add(event.request_id)
+                case re_.Terminal():
+                    self.ended.update(event.commands)
+                case re_.CommandCompleted() | re_.CommandRefused():
+                    self.ended.add(event.command_id)
+        self.appends.append(append)
+        self.hash = append.hash
+        log.fold_append(self.state, append)
+
+
+class Watch:
+    """Follows all logs of a world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.logs: dict[Key, Log] = {}
+        self.epochs: dict[Key, int] = {}
+        self.owners: dict[Key, Actor] = {}
+        self.effects = Effects()
+        self.acknowledged: dict[Key, dict[str, str]] = {}
+        self.appends = 0
+
+    def _hold(self, rule: str, holds: bool, detail: str) -> None:
+        if not holds:
+            self._world.fail(Broken(rule, self._world.steps, detail))
+
+    # --- the log ---
+
+    def created(self, key: Key, origin: Origin | None) -> None:
+        found = self.logs[key] = Log(key)
+        self.epochs[key] = 0
+        if origin is None:
+            return
+        before = self.logs[Key(key.tenant, origin.session)]
+        for append in before.appends:
+            if append.last_seq <= origin.seq:
+                found.add(append)
+        found.forked_from = (log.copy(found.state), found.hash, found.state.seq)
+        if before.state.active:
+            self._world.reached("fork_while_running")
+
+    def claimed(self, actor: Actor, key: Key, epoch: int) -> None:
+        before = self.owners.get(key)
+        if before is not None and before is not actor and not before.dead:
+            self._world.reached("two_owners")
+        self._hold("epochs rise", epoch >= self.epochs[key], f"{key.session}: {epoch} after {self.epochs[key]}")
+        self.epochs[key] = epoch
+        self.owners[key] = actor
+
+    def committed(self, actor: Actor, key: Key, sealed: Sealed, takes: Any, index: IndexRow | None, epoch: int) -> None:
+        """An append was kept."""
+        found = self.logs[key]
+        self.appends += 1
+        try:
+            self._judge(actor, found, sealed, index)
+        except Exception as error:
+            self._world.fail(error)
+        self._world.trace(actor, f"kept {key.session} {sealed.first_seq}..{sealed.last_seq}", found, sealed)
+
+    def _judge(self, actor: Actor, found: Log, sealed: Sealed, index: IndexRow | None) -> None:
+        name = found.key.session
+        epoch = self.epochs[found.key]
+        self._hold("a stale writer never lands", sealed.epoch == epoch, f"{name}: {sealed.epoch}, now {epoch}")
+        self._hold("no gaps", sealed.first_seq == found.state.seq + 1, f"{name}: {sealed.first_seq}")
+        self._hold("one chain", sealed.prev_hash == found.hash, f"{name} at {sealed.first_seq}")
+        append = codec.decode(sealed.data)
+        count_append(self._world, actor, found, append)
+        found.lines.append(sealed.data)
+        found.add(append)
+        found.checker.rest(found.state)
+        if index is not None:
+            view = overview(found.state)
+            wrong = [
+                field
+                for field in ("state", "owed", "next_wake_ms", "waiting_for", "agent", "title")
+                if getattr(view, field) != getattr(index, field)
+            ]
+            self._hold("the index says what the log says", not wrong and index.seq == found.state.seq, f"{wrong}")
+
+    def snapshot(self, key: Key, snapshot: Snapshot) -> None:
+        """A snapshot is what the log adds up to at its place."""
+        found = self.logs[key]
+        if snapshot.seq == found.state.seq:
+            self._hold("a snapshot is the fold", snapshot.data == log.dump(found.state), key.session)
+            self._hold("a snapshot names its hash", snapshot.hash == found.hash, key.session)
+
+    def compare(self, key: Key, state: State) -> None:
+        """What an owner believes after an append is what the log adds up to."""
+        found = self.logs[key]
+        if state.seq == found.state.seq:
+            same = log.dump(state) == log.dump(found.state)
+            self._hold("the fold is the live state", same, f"{key.session} at {state.seq}")
+
+    # --- effects ---
+
+    def model_asked(self, actor: Actor, request: Request) -> None:
+        """A request goes out: its intent must be kept and open, its history one that every provider takes."""
+        found = self.logs[Key(self._world.tenant, request.session)]
+        epoch = found.requests.get(request.attempt)
+        self._hold("intent before effect", epoch is not None, f"model request {request.attempt} of {request.session}")
+        self._hold("nothing is paid twice", request.attempt not in found.answered, f"model request {request.attempt}")
+        self._in_time(actor, found, epoch or 0, f"model request {request.attempt}")
+        try:
+            check_items(request.items)
+        except Broken as error:
+            self._world.fail(error)
+
+    def tool_began(self, actor: Actor, ctx: ToolContext, name: str) -> None:
+        found = self.logs[Key(self._world.tenant, ctx.session)]
+        kept = (ctx.call_id, ctx.epoch, ctx.attempt) in found.starts
+        self._hold("intent before effect", kept, f"{name} {ctx.call_id} of {ctx.session}, attempt {ctx.attempt}")
+        self._in_time(actor, found, ctx.epoch, f"{name} {ctx.call_id}")
+
+    def _in_time(self, actor: Actor, found: Log, epoch: int, what: str) -> None:
+        """One who was replaced may not begin anything after its lease."""
+        if epoch == self.epochs[found.key]:
+            return
+        self._world.reached("stale_dispatch")
+        _, until = actor.leases.get(found.key, (0, 0.0))
+        self._hold("no effects after the lease", self._world.loop.time() <= until, f"{what} of {found.key.session}")
+
+    def effect(self, actor: Actor, ctx: ToolContext, name: str) -> None:
+        found = self.logs[Key(self._world.tenant, ctx.session)]
+        key = (ctx.session, ctx.call_id)
+        self.effects.done[key] += 1
+        if CONTRACTS[name] == "at_most_once":
+            most = 1 + found.checker.again[ctx.call_id]
+            self._hold("at most once", self.effects.done[key] <= most, f"{name} {ctx.call_id} of {ctx.session}")
+
+    # --- what people were told ---
+
+    def told(self, key: Key, command: Command) -> None:
+        """A command was acknowledged: it is in the log or in the inbox now."""
+        self.acknowledged.setdefault(key, {})[command.command_id] = type(command).__name__
+        ledger = self._world.disk.ledger(key)
+        kept = command.command_id in ledger.taken or command.command_id in ledger.waiting
+        self._hold("acknowledged is kept", kept, f"{type(command).__name__} {command.command_id} to {key.session}")
+
+    def published(self, actor: Actor, key: Key, record: Record, after: int) -> None:
+        """A reader was shown a record: it is in the log, and nothing between was left out."""
+        found = self.logs[key]
+        where = f"{key.session} record {record.seq} after {after}"
+        self._hold("a stream has no gaps", record.seq == after + 1, where)
+        self._hold("published is committed", record.seq <= found.state.seq, where)
+        if record.seq <= found.state.seq:
+            self._hold("what is shown is what is kept", record.event == found.events[record.seq - 1], where)
+
+    # --- at any time ---
+
+    def nothing_lost(self) -> None:
+        """What was acknowledged is in a log or an inbox."""
+        for key, commands in self.acknowledged.items():
+            ledger = self._world.disk.ledger(key)
+            lost = [name for name in commands if name not in ledger.taken and name not in ledger.waiting]
+            self._hold("acknowledged is kept", not lost, f"{key.session}: {lost}")
+
+    def verify(self) -> None:
+        """Every log holds on all three levels, folds at once to what was folded bit by bit, and renders."""
+        for key, found in self.logs.items():
+            if not found.lines:
+                continue
+            start, chain = None, GENESIS
+            if found.forked_from is not None:
+                start, chain, _ = found.forked_from
+            report = log.verify(found.lines, start=start, prev_hash=chain)
+            self._hold("a log verifies", not report.problems, f"{key.session}: {report.problems[:1]}")
+            same = report.state is None or log.dump(report.state) == log.dump(found.state)
+            self._hold("replay is the same", same, key.session)
+            check_items(render(found.state, lambda seq, found=found: found.events[seq - 1]))  # type: ignore[misc]
+
+    def unfinished(self) -> list[str]:
+        """What is still owed, in words: empty when every command has its end and nothing is open."""
+        words: list[str] = []
+        for key, found in self.logs.items():
+            if not found.lines:
+                continue
+            state, name = found.state, key.session
+            ledger = self._world.disk.ledger(key)
+            words += [f"{name}: inbox holds {command}" for command in ledger.waiting]
+            if state.active:
+                words.append(f"{name}: {msgspec.to_builtins(state.phase)}")
+            words += [f"{name}: {prompt} waits in the queue" for prompt in state.queue]
+            words += [f"{name}: call {call.call_id} ({call.tool}) is {call.status}" for call in state.open_calls()]
+            words += [f"{name}: timer {timer} is set" for timer in state.timers]
+            told = self.acknowledged.get(key, {})
+            words += [f"{name}: {kind} {c} has no end" for c, kind in told.items() if c not in found.ended]
+        return words

@@ -1,0 +1,349 @@
+"""One simulated world: a disk, one or two processes that run sessions, people, and everything that can go wrong.
+
+The world itself never fails: whatever breaks a rule ends the simulation at that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from windlass.events.codec import Appended
+from windlass.events.specs import Policy, Rule, Settings
+from windlass.runtime.agent import Agent, Budget
+from windlass.store.base import Key
+
+from .chance import CALM, Chance, Rates
+from .loop import Actor, Crashed, SimLoop
+from .model import SimModel
+from .people import People
+from .runner import LEASE_MS, Runner
+from .store import FULL_MS, LATENCY_MS, Disk
+from .tools import TOOLS
+from .watch import Log, Watch
+
+CHAOS_MS = (100, 500, 2_000)
+RESTART_MS = (1, 200, 5_000, 20_000)
+STALL_MS = (500, 5_000, 40_000)
+JUMPS_MS = (-600_000, -5_000, 3_000, 90_000, 600_000)
+RUNS_MIN = 3
+CRASHES_MIN = 1
+SETTLE_S_MAX = 3_600.0
+"""How long, in simulated seconds, everything may take to come to an end once nothing goes wrong any more."""
+
+UNSETTLED_SHOWN_MAX = 12
+
+
+class World:
+    """All that one seed decides."""
+
+    def __init__(self, seed: int, *, steps: int, tracing: bool = False) -> None:
+        self.seed = seed
+        self.chance = Chance(seed)
+        self.rates: Rates = self.chance.rates()
+        self.loop = SimLoop(self.chance, shuffles=self.chance.hit(0.8))
+        self.outside = Actor("people", self)
+        self.tenant = "sim"
+        self.steps_wanted = steps
+        self.steps = 0
+        self.runs = 0
+        self.crashes = 0
+        self.numbers = 0
+        self.places: Counter[str] = Counter()
+        self.failure: BaseException | None = None
+        self.lines: list[str] = []
+        self._tracing = tracing
+        self.healed = asyncio.Event()
+        self.is_full = False
+        self.appending: dict[Actor, bool] = {}
+        self.read_to: dict[Actor, dict[Key, int]] = {}
+        self.watch = Watch(self)
+        self.disk = Disk(self)
+        self.poll_ms = self.chance.one((100, 1_000, 3_000))
+        self.has_approver = self.chance.hit(0.4)
+        self.agent = self._agent()
+        self.runners: list[Runner] = []
+        self.people = People(self)
+        self._wanted_runners = 1 + self.chance.below(2)
+
+    def _agent(self) -> Agent:
+        chance = self.chance
+        window = chance.one((2_500, 2_500, 8_000, 100_000))
+        rules = (Rule(action="ask", tool="pay"), Rule(action="ask", tool="put", name="ask about put"))
+        settings = Settings(
+            on_busy=chance.one(("enqueue", "enqueue", "steer", "interrupt", "reject")),  # type: ignore[arg-type]
+            tool_order=chance.one(("parallel", "parallel", "sequential")),  # type: ignore[arg-type]
+            keep_exchanges=chance.one((1, 2, 4)),
+            sleep_over_ms=chance.one((1_000, 10_000, 60_000)),
+            turns_max=chance.one((5, 50)),
+            parallel_tools_max=chance.one((1, 3, 8)),
+        )
+        return Agent(
+            "sim",
+            model=SimModel(self, window),
+            instructions="You are simulated.",
+            tools=TOOLS,
+            policy=Policy(rules=rules[: chance.below(3)]),
+            budget=Budget(turns=20) if chance.hit(0.3) else Budget(),
+            settings=settings,
+        )
+
+    # --- what parts of the world call ---
+
+    def fresh(self) -> int:
+        self.numbers += 1
+        return self.numbers
+
+    def reached(self, place: str) -> None:
+        self.places[place] += 1
+
+    def step(self, actor: Actor, what: str) -> None:
+        """Counts one act of the world."""
+        self.steps += 1
+        self.trace(actor, what)
+
+    def trace(self, actor: Actor, what: str, found: Log | None = None, sealed: Any = None) -> None:
+        if not self._tracing:
+            return
+        more = ""
+        if found is not None and found.appends:
+            append: Appended = found.appends[-1]
+            more = " " + " ".join(str(event.__struct_config__.tag) for event in append.events)  # type: ignore[union-attr]
+        self.lines.append(f"{self.loop.time():10.3f} {actor.name:8} {what}{more}")
+
+    def fail(self, error: BaseException) -> None:
+        """A rule is broken: the first one counts, and nothing goes on after it."""
+        if self.failure is None:
+            self.failure = error
+            self.loop.stop()
+
+    def task_died(self, actor: Actor, name: str, error: BaseException) -> None:
+        if actor.dead or isinstance(error, Crashed) or self.loop.over:
+            return
+        failure = AssertionError(f"task {name!r} of {actor.name} died: {type(error).__name__}: {error}")
+        failure.__cause__ = error
+        self.fail(failure)
+
+    async def pause(self, actor: Actor, where: str) -> None:
+        """A moment in which anything may happen, the death of the process included."""
+        chance, rates = self.chance, self.rates
+        if chance.hit(rates.crash_await):
+            self.crash(actor, where)
+        if actor.dead:
+            await self.loop.create_future()
+        sample = chance.random()
+        if sample < rates.latency:
+            await asyncio.sleep(chance.one(LATENCY_MS) / 1000)
+        elif sample < 0.5 + rates.latency / 2:
+            await asyncio.sleep(0)
+
+    def after(self, ms: int, actor: Actor, act: Callable[[], None]) -> None:
+        self.loop.call_later(ms / 1000, act, context=actor.context())
+
+    def started(self) -> list[Key]:
+        """The sessions that have begun."""
+        return [key for key, found in self.watch.logs.items() if found.lines]
+
+    def compare(self, actor: Actor) -> None:
+        """After an append: what owners believe is what the log says."""
+        runner = next((each for each in self.runners if each.actor is actor), None)
+        if runner is None:
+            return
+        for key, active in runner.runtime._active.items():
+            if not active.owner.stale and active.owner.state.seq == self.watch.logs[key].state.seq:
+                self.watch.compare(key, active.owner.state)
+
+    # --- trouble ---
+
+    def crash(self, actor: Actor, where: str) -> None:
+        """A process dies, here and now."""
+        if actor.dead:
+            return
+        self.trace(actor, f"DIES at {where}")
+        self.crashes += 1
+        self._note_crash(actor, where)
+        actor.dead = True
+        runner = next((each for each in self.runners if each.actor is actor), None)
+        if runner is not None:
+            self.runners.remove(runner)
+            runner.died()
+        self.after(self.chance.one(RESTART_MS), self.outside, self.fill_up)
+
+    def _note_crash(self, actor: Actor, where: str) -> None:
+        self.reached(f"crash_at_{where}")
+        if actor in self.appending:
+            self.reached("crash_in_append_kept" if self.appending.pop(actor) else "crash_in_append_lost")
+        for key, owner in self.watch.owners.items():
+            if owner is not actor:
+                continue
+            state = self.watch.logs[key].state
+            phase = str(state.phase.__struct_config__.tag)
+            name = _CRASH_PHASES.get(phase)
+            if name is not None:
+                self.reached(name)
+            running = [call for call in state.calls.values() if call.status == "started"]
+            if running:
+                self.reached("crash_tool_open")
+                if any(call.status == "closed" for call in state.calls.values()):
+                    self.reached("crash_mid_batch")
+
+    def fill_up(self) -> None:
+        """Starts processes until there are as many as there should be."""
+        while len(self.runners) < self._wanted_runners:
+            runner = Runner(self, self.fresh())
+            self.runners.append(runner)
+            self.trace(runner.actor, "starts")
+            runner.start()
+
+    async def chaos(self) -> None:
+        """What happens to processes from outside."""
+        chance, rates = self.chance, self.rates
+        while True:
+            await asyncio.sleep(chance.one(CHAOS_MS) / 1000)
+            if not self.runners:
+                continue
+            runner = chance.one(self.runners)
+            if chance.hit(rates.crash_any):
+                self.crash(runner.actor, "any")
+            elif chance.hit(rates.stall):
+                self._stall(runner.actor, chance.one(STALL_MS))
+            elif chance.hit(rates.clock_jump):
+                self._jump(runner.actor, chance.one(JUMPS_MS))
+            elif chance.hit(rates.full) and not self.is_full:
+                self.is_full = True
+                self.after(chance.one(FULL_MS), self.outside, self._empty)
+            elif chance.hit(rates.close) and runner.alive:
+                await self._close(runner)
+
+    def _empty(self) -> None:
+        self.is_full = False
+
+    def _stall(self, actor: Actor, ms: int) -> None:
+        if actor.stalled:
+            return
+        self.trace(actor, f"stalls for {ms} ms")
+        actor.stalled = True
+        if ms > LEASE_MS:
+            self.reached("stalled_past_lease")
+        self.after(ms, self.outside, lambda: self.loop.resume(actor))
+
+    def _jump(self, actor: Actor, ms: int) -> None:
+        self.trace(actor, f"clock jumps by {ms} ms")
+        if ms < 0:
+            self.reached("clock_jump_back")
+        elif any(found.state.timers for found in self.watch.logs.values()):
+            self.reached("clock_jump_over_timer")
+        actor.clock_ms += ms
+
+    async def _close(self, runner: Runner) -> None:
+        """A process that ends in an orderly way leaves nothing running."""
+        from .runner import RunnerDied
+
+        if any(self.watch.logs[key].state.active for key in runner.runtime._active):
+            self.reached("closed_while_running")
+        runner.ready = False
+        self.trace(runner.actor, "closes")
+        try:
+            await runner.call(runner.runtime.close)
+        except RunnerDied:
+            return
+        await asyncio.sleep(5.0)
+        left = [task.get_name() for task in self.loop.tasks_of(runner.actor)]
+        left = [name for name in left if not name.endswith((":call", ":reader"))]
+        if left and not runner.actor.dead and not runner.actor.stalled:
+            self.fail(AssertionError(f"{runner.actor.name} was closed and still runs {left}"))
+        self._retire(runner)
+
+    def _retire(self, runner: Runner) -> None:
+        runner.actor.dead = True
+        if runner in self.runners:
+            self.runners.remove(runner)
+            runner.died()
+        self.after(self.chance.one(RESTART_MS), self.outside, self.fill_up)
+
+    # --- the course of things ---
+
+    async def main(self, *, settles: bool) -> None:
+        """Trouble first; then, if asked for, peace, in which everything must come to an end."""
+        self.fill_up()
+        start = self.loop.start
+        troubles = [start(self.chaos(), self.outside, "chaos")]
+        troubles += [start(self.people.live(), self.outside, f"person{n}") for n in range(2)]
+        for task in troubles:
+            task.add_done_callback(self._trouble_died)
+        while not self._had_enough():
+            await asyncio.sleep(0.5)
+            self.check()
+        for task in troubles:
+            task.remove_done_callback(self._trouble_died)
+            task.cancel()
+        if settles:
+            await self._settle()
+        self.watch.nothing_lost()
+        self.watch.verify()
+
+    def _trouble_died(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(error)
+
+    def _had_enough(self) -> bool:
+        if self.steps < self.steps_wanted or self.runs < RUNS_MIN:
+            return False
+        if self.crashes < CRASHES_MIN and self.runners:
+            self.crash(self.chance.one(self.runners).actor, "any")
+        return self.crashes >= CRASHES_MIN
+
+    def check(self) -> None:
+        """What can be seen of processes at any time."""
+        self.watch.nothing_lost()
+        for runner in self.runners:
+            for key, reason in runner.runtime.parked.items():
+                if not reason.startswith("StorePoisoned"):
+                    self.fail(AssertionError(f"{runner.actor.name} parked {key.session}: {reason}"))
+
+    async def _settle(self) -> None:
+        """Nothing goes wrong any more, people answer everything: whatever is owed must come to its end."""
+        self.rates = CALM
+        self.is_full = False
+        self.healed.set()
+        self.trace(self.outside, "PEACE")
+        for runner in list(self.runners):
+            if runner.actor.stalled:
+                self.loop.resume(runner.actor)
+            if runner.store.poisoned:
+                self.crash(runner.actor, "poisoned")
+        deadline = self.loop.time() + SETTLE_S_MAX
+        while self.loop.time() < deadline:
+            await asyncio.sleep(2.0)
+            self.check()
+            for key in self.started():
+                command = self.people.settle(key)
+                if command is not None:
+                    await self.people.deliver(key, command)
+            if not self.watch.unfinished():
+                break
+        else:
+            words = "\n  ".join(self.watch.unfinished()[:UNSETTLED_SHOWN_MAX])
+            self.fail(
+                AssertionError(f"not at an end after {SETTLE_S_MAX:g} s of peace:\n  {words}\n{self.loop.dump()}")
+            )
+            return
+        await self._readers_catch_up()
+
+    async def _readers_catch_up(self) -> None:
+        await asyncio.sleep(20.0)
+        for runner in self.runners:
+            for key, seq in self.read_to.get(runner.actor, {}).items():
+                end = self.watch.logs[key].state.seq
+                if seq != end:
+                    self.fail(AssertionError(f"a reader of {key.session} stands at {seq}, the log ends at {end}"))
+
+
+_CRASH_PHASES = {
+    "awaiting_model": "crash_model_open",
+    "backing_off": "crash_in_back_off",
+    "compacting": "crash_while_compacting",
+    "asked": "crash_while_asked",
+}
