@@ -286,7 +286,6 @@ async def test_money_without_a_price_fails_closed():
     assert model.requests == []
 
 
-@pytest.mark.xfail(strict=True, reason="kernel: calls of one reply are all counted before the first is ruled on")
 async def test_a_call_budget_denies_further_calls():
     twice = [call("add", x=1, y=1), call("add", x=2, y=2)]
     agent = math(twice, "one sum", budget=windlass.Budget(calls=1))

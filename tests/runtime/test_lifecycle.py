@@ -14,6 +14,7 @@ from windlass.events.sessions import AgentChanged, SessionResumed, SessionTotall
 from windlass.events.turns import ModelRequested
 from windlass.store import open_store
 from windlass.store.memory import MemoryStore
+from windlass.store.sqlite_schema import SEQ_BITS
 from windlass.testing.scripted import ScriptedModel, by_history, call
 
 from .support import JumpPorts, agent_of, events_of, only, sound, started, until
@@ -286,16 +287,9 @@ async def test_a_poison_session_parks_alone(tmp_path):
     import apsw
 
     connection = apsw.Connection(str(tmp_path / "work.db"))
-    tables = [row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")]
-    assert "appends" in tables
-    columns = [row[1] for row in connection.execute("pragma table_info(appends)")]
-    data = next(name for name in columns if name in ("data", "line", "bytes"))
-    changes = f"update appends set {data} = substr({data}, 1, length({data}) - 40) where first_seq > 1"
-    session_column = next(name for name in columns if name in ("session", "session_id", "sid"))
-    identity = connection.execute(
-        f"select {session_column} from appends group by {session_column} order by min(rowid) limit 1 offset 1"
-    ).fetchall()[0][0]
-    connection.execute(f"{changes} and {session_column} = ?", (identity,))
+    place = f"place >> {SEQ_BITS} = (select sid from sessions where session = 'bad') and last_seq > 2"
+    connection.execute(f"update appends set data = substr(data, 1, length(data) - 40) where {place}")
+    assert connection.changes() > 0
     connection.execute("update sessions set owed = 1 where session = 'bad'")
     connection.close()
     async with windlass.open(str(tmp_path / "work.db"), agents=[agent], poll_ms=10) as rt:
