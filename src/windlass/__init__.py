@@ -5,7 +5,7 @@ Importing it defines names and nothing else; each is loaded on first use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
 __version__ = "0.1.0.dev0"
 
@@ -17,6 +17,7 @@ _PLACES = {
     "Budget": "windlass.runtime.agent",
     "ContextExceeded": "windlass.runtime.result",
     "Deny": "windlass.runtime.approvals",
+    "Hook": "windlass.runtime.hooks",
     "ModelReplied": "windlass.events.turns",
     "NeedsAnswer": "windlass.runtime.result",
     "PermissionRequested": "windlass.events.permissions",
@@ -46,12 +47,13 @@ _PLACES = {
     "allow": "windlass.runtime.policy",
     "ask": "windlass.runtime.policy",
     "deny": "windlass.runtime.policy",
+    "explain": "windlass.runtime.policy",
     "external_tool": "windlass.tools.tool",
     "open": "windlass.runtime.oneshot",
     "tool": "windlass.tools.tool",
 }
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from windlass.events.calls import ToolFinished, ToolRequested
     from windlass.events.errors import Refused, UsageError, WindlassError
     from windlass.events.live import ReasoningDelta, TextDelta
@@ -62,8 +64,9 @@ if TYPE_CHECKING:
     from windlass.events.turns import ModelReplied
     from windlass.runtime.agent import Agent, Budget
     from windlass.runtime.approvals import Approve, Deny
+    from windlass.runtime.hooks import Hook
     from windlass.runtime.oneshot import open_runtime as open
-    from windlass.runtime.policy import ALLOW_ALL, READ_ONLY, allow, ask, deny
+    from windlass.runtime.policy import ALLOW_ALL, READ_ONLY, allow, ask, deny, explain
     from windlass.runtime.result import (
         Aborted,
         ContextExceeded,
@@ -87,6 +90,7 @@ __all__ = [
     "Budget",
     "ContextExceeded",
     "Deny",
+    "Hook",
     "ModelReplied",
     "NeedsAnswer",
     "PermissionRequested",
@@ -115,13 +119,14 @@ __all__ = [
     "allow",
     "ask",
     "deny",
+    "explain",
     "external_tool",
     "open",
     "tool",
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module 'windlass' has no attribute {name!r}")
