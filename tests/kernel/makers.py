@@ -245,7 +245,10 @@ def mount(c: Chaos) -> Fact:
 
 def queue_edit(c: Chaos) -> Fact:
     ids = [f"i{seq}" for seq in c.session.state.queue if not c.chance(3)]
-    return re_.QueueEdited(command_id=c.command(), order=tuple(reversed(ids)) if not c.chance(10) else ("i999",))
+    order = tuple(reversed(ids)) if not c.chance(10) else ("i999",)
+    edited = [name for name in ids if c.chance(2)]
+    body = re_.QueueBody(edits={name: re_.PromptBody(content=(Text(text="again"),)) for name in edited})
+    return re_.QueueEdited(command_id=c.command(), order=order, tokens=dict.fromkeys(edited, 5), body=body)
 
 
 MAKERS: dict[type[Fact], Callable[[Chaos], Fact]] = {

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import msgspec
+
 from windlass.events import codec, record
-from windlass.events.base import Event, Fact, name_of
+from windlass.events.base import Event, name_of
 from windlass.events.blocks import CallSlot, Text
 from windlass.events.calls import (
     CallReceived,
@@ -22,7 +24,7 @@ from windlass.events.calls import (
 )
 from windlass.events.context import CompactReceived
 from windlass.events.failures import FinishReason, failure
-from windlass.events.items import HistoryItem, ProposedCall
+from windlass.events.items import ProposedCall, ResultItem
 from windlass.events.permissions import ApproverMissed, FeedbackBody, PermissionApproved, PermissionDenied
 from windlass.events.questions import AnswerBody, AnswerReceived
 from windlass.events.runs import (
@@ -36,7 +38,14 @@ from windlass.events.runs import (
     TimerFired,
     WakeReceived,
 )
-from windlass.events.sessions import AnyChange, ChangeReceived, SessionForked, SessionResumed, SessionStarted
+from windlass.events.sessions import (
+    AnyChange,
+    ChangeReceived,
+    ChangeSettings,
+    SessionForked,
+    SessionResumed,
+    SessionStarted,
+)
 from windlass.events.specs import AgentRef, ModelRef, Policy, Rule, Settings, Setup, ToolSpec
 from windlass.events.turns import ModelFailed, ModelReplied, OutputCheck, Prepared, ReplyBody, ReplyCall
 from windlass.events.usage import Price, Usage
@@ -91,12 +100,13 @@ class Session:
         self.epoch = 1
         self.salts = (f"salt{n}" for n in itertools.count())
         self.commands = itertools.count(1)
-        self.appends: list[list[Event]] = []
+        self.prefix = "k"
+        self.appends: list[list[Any]] = []
         self.ends: list[int] = []
         if start:
             self.take(SessionStarted(command_id="start", session_id=session_id, epoch=1, setup=setup(**changes)))
 
-    def take(self, fact: Fact) -> list[Event]:
+    def take(self, fact: Any) -> list[Any]:
         """Feeds one fact; returns the append. A refusal leaves everything as it was."""
         seq = self.state.seq + 1
         events = step(self.state, fact, self.at_ms)
@@ -115,11 +125,11 @@ class Session:
         return events
 
     def command(self) -> str:
-        return f"k{next(self.commands)}"
+        return f"{self.prefix}{next(self.commands)}"
 
     # commands
 
-    def prompt(self, text: str = "hello", **more: Any) -> list[Event]:
+    def prompt(self, text: str = "hello", **more: Any) -> list[Any]:
         tokens = more.pop("tokens", 10)
         return self.take(
             PromptReceived(
@@ -131,48 +141,51 @@ class Session:
             )
         )
 
-    def interrupt(self, text: str = "") -> list[Event]:
+    def interrupt(self, text: str = "") -> list[Any]:
         body = PartialBody(text=text) if text else None
         return self.take(InterruptReceived(command_id=self.command(), tokens=len(text), body=body))
 
-    def cancel(self) -> list[Event]:
+    def cancel(self) -> list[Any]:
         return self.take(CancelReceived(command_id=self.command()))
 
-    def wake(self) -> list[Event]:
+    def wake(self) -> list[Any]:
         return self.take(WakeReceived(command_id=self.command()))
 
-    def approve(self, request_id: str, **more: Any) -> list[Event]:
+    def approve(self, request_id: str, **more: Any) -> list[Any]:
         return self.take(PermissionApproved(command_id=self.command(), request_id=request_id, **more))
 
-    def deny(self, request_id: str, feedback: str = "", **more: Any) -> list[Event]:
+    def deny(self, request_id: str, feedback: str = "", **more: Any) -> list[Any]:
         body = FeedbackBody(feedback=feedback) if feedback else None
         return self.take(PermissionDenied(command_id=self.command(), request_id=request_id, body=body, **more))
 
-    def answer(self, question_id: str, **more: Any) -> list[Event]:
+    def answer(self, question_id: str, **more: Any) -> list[Any]:
         body = more.pop("body", AnswerBody())
         return self.take(AnswerReceived(command_id=self.command(), question_id=question_id, body=body, **more))
 
-    def signal(self, kind: str = "ping", **more: Any) -> list[Event]:
+    def signal(self, kind: str = "ping", **more: Any) -> list[Any]:
         return self.take(
             SignalReceived(command_id=self.command(), kind=kind, body=SignalBody(text=kind), tokens=5, **more)
         )
 
-    def change(self, change: AnyChange) -> list[Event]:
+    def change(self, change: AnyChange) -> list[Any]:
         return self.take(ChangeReceived(command_id=self.command(), change=change))
 
-    def compact(self) -> list[Event]:
+    def change_settings(self, **changes: Any) -> list[Any]:
+        return self.change(ChangeSettings(settings=msgspec.structs.replace(self.state.settings, **changes)))
+
+    def compact(self) -> list[Any]:
         return self.take(CompactReceived(command_id=self.command()))
 
-    def mount(self, *tools: ToolSpec, source: str = "") -> list[Event]:
+    def mount(self, *tools: ToolSpec, source: str = "") -> list[Any]:
         return self.take(MountReceived(command_id=self.command(), tools=tools, source=source))
 
-    def unmount(self, *tools: str, force: bool = False) -> list[Event]:
+    def unmount(self, *tools: str, force: bool = False) -> list[Any]:
         return self.take(UnmountReceived(command_id=self.command(), tools=tools, force=force))
 
-    def settle(self, call_id: str, outcome: Any, **more: Any) -> list[Event]:
+    def settle(self, call_id: str, outcome: Any, **more: Any) -> list[Any]:
         return self.take(ToolSettled(command_id=self.command(), call_id=call_id, outcome=outcome, **more))
 
-    def run_tool(self, tool: str, args: dict[str, Any] | None = None) -> list[Event]:
+    def run_tool(self, tool: str, args: dict[str, Any] | None = None) -> list[Any]:
         body = UserCallBody(args=args or {}, prepared=Prepared(digest=f"person:{tool}"))
         return self.take(CallReceived(command_id=self.command(), tool=tool, body=body))
 
@@ -185,7 +198,7 @@ class Session:
         finish: FinishReason | None = None,
         output: OutputCheck | None = None,
         **more: Any,
-    ) -> list[Event]:
+    ) -> list[Any]:
         """The open model request is answered."""
         request = next(iter(self.state.requests.values()))
         blocks: list[Any] = [Text(text=text)] if text else []
@@ -210,13 +223,13 @@ class Session:
             )
         )
 
-    def model_fails(self, kind: Any = "server_error", **more: Any) -> list[Event]:
+    def model_fails(self, kind: Any = "server_error", **more: Any) -> list[Any]:
         request = next(iter(self.state.requests.values()))
         return self.take(
             ModelFailed(request_id=request.request_id, failure=failure(kind, f"{kind} happened", **more), sample=0.5)
         )
 
-    def finish(self, call_id: str | None = None, text: str = "ok", **more: Any) -> list[Event]:
+    def finish(self, call_id: str | None = None, text: str = "ok", **more: Any) -> list[Any]:
         name = call_id or self.running()[0]
         return self.take(
             ToolFinished(
@@ -224,28 +237,28 @@ class Session:
             )
         )
 
-    def result(self, call_id: str, text: str = "ok") -> list[Event]:
+    def result(self, call_id: str, text: str = "ok") -> list[Any]:
         return self.take(
             ResultReceived(
                 command_id=self.command(), call_id=call_id, tokens=5, body=ResultBody(content=(Text(text=text),))
             )
         )
 
-    def prepare(self, call_id: str, **more: Any) -> list[Event]:
+    def prepare(self, call_id: str, **more: Any) -> list[Any]:
         body = PreparedBody(prepared=Prepared(digest="prepared", **more))
         return self.take(ToolPrepared(call_id=call_id, digest="prepared", body=body))
 
-    def nobody(self) -> list[Event]:
+    def nobody(self) -> list[Any]:
         """The host found nobody to ask."""
         waiting = (*self.state.asks, *(c.call_id for c in self.state.calls.values() if c.status == "delegated"))
         return self.take(ApproverMissed(request_ids=tuple(waiting)))
 
-    def fire(self, timer_id: str | None = None) -> list[Event]:
+    def fire(self, timer_id: str | None = None) -> list[Any]:
         timer = self.state.timers[timer_id or next(iter(self.state.timers))]
         self.at_ms = max(self.at_ms, timer.at_ms)
         return self.take(TimerFired(timer_id=timer.timer_id))
 
-    def crash(self, **found: Any) -> list[Event]:
+    def crash(self, **found: Any) -> list[Any]:
         """The owner dies: the state is folded from the log, and a new owner resumes."""
         self.state = self.folded()
         self.epoch += 1
@@ -259,6 +272,7 @@ class Session:
         branch.state = log.fold_lines(kept)
         branch.hash = codec.decode(kept[-1]).hash
         branch.at_ms = self.at_ms
+        branch.prefix = "b"
         assert branch.state.seq == at_seq
         branch.take(SessionForked(session_id="fork", origin_id="s1", at_seq=at_seq, origin_hash=branch.hash, epoch=1))
         return branch
@@ -274,26 +288,28 @@ class Session:
     def owed(self) -> tuple[AnyEffect, ...]:
         return owed(self.state)
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[Any]:
         return [event for line in self.lines for event in codec.decode(line).events if isinstance(event, Event)]
 
     def names(self) -> list[str]:
         return [name_of(event) for event in self.events()]
 
-    def event(self, seq: int) -> Event:
+    def event(self, seq: int) -> Any:
         return self.events()[seq - 1]
 
-    def items(self) -> list[HistoryItem]:
+    def items(self) -> list[Any]:
         events = self.events()
         return render(self.state, lambda seq: events[seq - 1])
+
+    def results(self) -> list[Any]:
+        """The results of calls that a model would be shown."""
+        return [shown for shown in self.items() if isinstance(shown, ResultItem)]
 
     def verify(self) -> log.Report:
         return log.verify(self.lines)
 
 
 def _numbered(proposed: ProposedCall, ordinal: int) -> ProposedCall:
-    import msgspec
-
     return msgspec.structs.replace(proposed, ordinal=ordinal)
 
 

@@ -12,7 +12,6 @@ from windlass.events import calls as ce
 from windlass.events import sessions as se
 from windlass.events.blocks import Text
 from windlass.events.errors import Refused
-from windlass.events.items import ResultItem
 from windlass.events.permissions import PermissionRequested, ShellDetail, ToolDetail
 from windlass.events.specs import Grant, PermissionKind, Policy, Rule, ToolSpec
 from windlass.events.turns import Prepared
@@ -163,7 +162,7 @@ def test_many_requests_are_answered_by_id_in_any_order(order):
     assert sorted(session.running()) == ["c6.0", "c6.2"]
     for name in session.running():
         session.finish(name, name)
-    results = [item.content for item in session.items() if isinstance(item, ResultItem)]
+    results = [item.content for item in session.results()]
     assert results == [
         (Text(text="c6.0"),),
         (Text(text="not run (person): a person denied this"),),
@@ -178,7 +177,7 @@ def test_five_answers_in_every_order_end_in_the_same_history():
         for n in order:
             session.approve(requests[n])
             session.finish(f"c6.{n}", f"r{n}")
-        results = [(i.call_id, i.content) for i in session.items() if isinstance(i, ResultItem)]
+        results = [(i.call_id, i.content) for i in session.results()]
         assert results == [(f"c6.{n}", (Text(text=f"r{n}"),)) for n in range(5)]
         assert session.names().count("tool.started") == 5
 
@@ -194,7 +193,7 @@ def test_the_first_of_two_opposite_answers_wins_and_the_second_is_told():
 def test_a_denial_is_a_visible_result_with_what_the_person_said():
     session, (request,) = ask_many(1)
     session.deny(request, "use the other account")
-    (result,) = [item for item in session.items() if isinstance(item, ResultItem)]
+    (result,) = session.results()
     assert result.content == (
         Text(text="not run (person): a person denied this"),
         Text(text="They said: use the other account"),
@@ -217,7 +216,7 @@ def test_with_nobody_there_the_run_ends_asked_and_the_requests_stay_open():
     session, requests = ask_many(2)
     end = session.nobody()
     assert names(end) == ["approver.missed", "run.asked"]
-    assert end[-1].waiting_for == tuple(requests)  # type: ignore[attr-defined]
+    assert end[-1].waiting_for == tuple(requests)
     session.crash()
     assert session.owed() == ()
     assert names(session.approve(requests[1])) == [
@@ -264,7 +263,7 @@ def test_an_approval_of_a_tool_that_changed_since_runs_nothing():
     session.crash(tools=changed)
     events = session.approve(request)
     assert names(events)[:3] == ["permission.approved", "run.started", "tool.denied"]
-    assert events[2].reason == "digest_changed"  # type: ignore[attr-defined]
+    assert events[2].reason == "digest_changed"
 
 
 def test_an_approval_for_the_session_stands():

@@ -41,7 +41,7 @@ def test_what_a_reply_used_is_settled_at_the_price_of_the_model_that_was_asked()
     dear = msgspec.structs.replace(MODEL, name="test/dear", price=msgspec.structs.replace(PRICE, input=10**9))
     session.change(se.ChangeModel(model=dear))
     end = session.reply("x", usage=Usage(input_tokens=100, output_tokens=10))
-    assert end[-1].cost_nanos == 120_000  # type: ignore[attr-defined]
+    assert end[-1].cost_nanos == 120_000
 
 
 def test_money_shrinks_what_may_be_written_and_then_ends_the_run():
@@ -55,17 +55,17 @@ def test_money_shrinks_what_may_be_written_and_then_ends_the_run():
     session.reply("", call("add", {"n": 2}), usage=Usage(input_tokens=200, output_tokens=256))
     end = session.finish()
     assert stopped(end) == [("money", "run", 2_612_000, 3_000_000)]
-    assert (names(end)[-1], end[-1].stop, end[-1].cause) == ("run.completed", "money_budget", "budget_exhausted")  # type: ignore[attr-defined]
+    assert (names(end)[-1], end[-1].stop, end[-1].cause) == ("run.completed", "money_budget", "budget_exhausted")
 
 
 def test_unknown_prices_fail_closed_where_money_is_limited():
     session = Session(model=UNPRICED, limits=Limits(cost_nanos=10**12))
     end = session.prompt()
     assert names(end) == ["prompt.received", "run.started", "budget.stopped", "queue.changed", "run.failed"]
-    assert (end[-1].stop, end[-1].failure.kind) == ("money_budget", "price_unknown")  # type: ignore[attr-defined]
+    assert (end[-1].stop, end[-1].failure.kind) == ("money_budget", "price_unknown")
     free = Session(model=UNPRICED)
     free.prompt()
-    assert free.reply("fine")[-1].cost_nanos == 0  # type: ignore[attr-defined]
+    assert free.reply("fine")[-1].cost_nanos == 0
 
 
 def test_tokens_are_a_hard_limit_of_a_run_and_of_a_session():
@@ -106,7 +106,7 @@ def test_turns_and_calls_end_in_a_wrap_up_turn():
         assert names(events)[-2:] == ["turn.started", "model.requested"]
         end = session.reply("so far I have this")
         assert names(end)[-1] == "run.completed"
-        assert end[-1].stop == {"turns": "max_turns", "calls": "call_budget"}[limit]  # type: ignore[attr-defined]
+        assert end[-1].stop == {"turns": "max_turns", "calls": "call_budget"}[limit]
 
 
 def test_calls_past_the_limit_are_denied_one_by_one():
@@ -150,7 +150,7 @@ def test_time_is_spent_by_models_and_tools():
     session.at_ms += 7_000
     end = session.finish()
     assert stopped(end) == [("time", "run", 11_000, 10_000)]
-    assert (end[-1].stop, end[-1].cause) == ("time_budget", "time_budget_exceeded")  # type: ignore[attr-defined]
+    assert (end[-1].stop, end[-1].cause) == ("time_budget", "time_budget_exceeded")
 
 
 def test_waiting_for_people_timers_and_owners_spends_no_time():

@@ -11,7 +11,7 @@ from windlass.events import calls as ce
 from windlass.events.blocks import Terminal, Text
 from windlass.events.errors import Refused
 from windlass.events.hooks import HookRuling
-from windlass.events.items import ResultItem, UserItem
+from windlass.events.items import UserItem
 from windlass.events.questions import Question, QuestionBody
 from windlass.events.specs import Policy, Rule
 from windlass.events.turns import Prepared, ReplyCall
@@ -19,7 +19,7 @@ from windlass.kernel.effects import AwaitClient, PrepareCall, RunTool
 
 
 def results(session):
-    return [(item.call_id, item.content, item.is_error) for item in session.items() if isinstance(item, ResultItem)]
+    return [(item.call_id, item.content, item.is_error) for item in session.results()]
 
 
 def unprepared(tool, args=None):
@@ -76,7 +76,7 @@ def test_a_guard_that_denies_or_fails_stops_the_call_and_a_fatal_one_the_run(rul
     body = ce.PreparedBody(prepared=Prepared(digest="d"))
     taken = session.take(ce.ToolPrepared(call_id="c6.0", digest="d", hooks=(ruling,), body=body))
     assert names(taken)[:3] == ["tool.prepared", "hook.ruled", "tool.denied"]
-    assert (taken[2].reason, names(taken)[-1]) == ("hook", ends)  # type: ignore[attr-defined]
+    assert (taken[2].reason, names(taken)[-1]) == ("hook", ends)
 
 
 def test_an_observer_that_fails_changes_nothing():
@@ -102,7 +102,7 @@ def test_a_reply_that_a_hook_denies_runs_nothing_and_ends_the_run():
         "turn.finished",
         "run.failed",
     ]
-    assert (taken[3].reason, taken[3].detail, taken[-1].stop) == ("hook", "not this", "hook_denied")  # type: ignore[attr-defined]
+    assert (taken[3].reason, taken[3].detail, taken[-1].stop) == ("hook", "not this", "hook_denied")
 
 
 def test_a_prompt_that_a_hook_denies_is_dropped_and_its_command_ends():
@@ -216,10 +216,10 @@ def test_a_running_tool_may_ask_a_person_and_gets_the_answer_itself():
         ce.ToolAsked(call_id="c6.0", body=QuestionBody(message="which?", questions=(Question(question="which?"),)))
     )
     assert names(asked) == ["tool.asked", "question.requested"]
-    assert names(session.answer(asked[1].question_id)) == ["answer.received"]  # type: ignore[attr-defined]
+    assert names(session.answer(asked[1].question_id)) == ["answer.received"]
     assert session.running() == ["c6.0"]
     session.finish()
-    assert session.reply("done")[-1].commands == ("k1", "k2")  # type: ignore[attr-defined]
+    assert session.reply("done")[-1].commands == ("k1", "k2")
 
 
 def test_a_question_dies_with_the_tool_that_asked_it():
@@ -243,10 +243,10 @@ def test_a_person_runs_a_tool_without_a_turn():
         "tool.allowed",
         "tool.started",
     ]
-    assert session.appends[-1][2].by_person  # type: ignore[attr-defined]
+    assert session.appends[-1][2].by_person
     end = session.finish(text="3")
     assert names(end) == ["tool.finished", "run.completed"]
-    assert end[-1].commands == ("k1",)  # type: ignore[attr-defined]
+    assert end[-1].commands == ("k1",)
     (note,) = session.items()
     assert isinstance(note, UserItem)
     assert note.content == (Text(text="[the user ran a tool, call c2.0]"), Text(text="3"))
@@ -307,7 +307,7 @@ def test_a_person_may_run_a_tool_in_every_phase_and_what_went_on_goes_on(phase):
         assert type(session.state.phase).__name__ == phase
     commands = [name for append in session.appends for event in append for name in getattr(event, "commands", ())]
     if phase in ("Idle", "Asked", "Asleep"):
-        assert taken[0].command_id in commands  # type: ignore[attr-defined]
+        assert taken[0].command_id in commands
     assert session.verify().problems == []
 
 

@@ -8,7 +8,7 @@ from tests.kernel.session import ASK_PAY, Session, Settings, call, names
 from windlass.events import calls as ce
 from windlass.events import runs as re_
 from windlass.events.blocks import Text
-from windlass.events.items import AssistantItem, ResultItem
+from windlass.events.items import AssistantItem
 from windlass.events.usage import Usage
 from windlass.kernel import state as st
 from windlass.testing.invariants import check_items
@@ -210,7 +210,7 @@ def test_it_is_level_triggered_a_second_one_finds_nothing_more_to_do(place):
 def test_what_is_finished_is_kept_and_the_rest_gets_a_result_that_says_what_happened():
     session = at(awaiting_tools)
     session.interrupt()
-    results = [item.content for item in session.items() if isinstance(item, ResultItem)]
+    results = [item.content for item in session.results()]
     assert results == [
         (Text(text="kept"),),
         (Text(text="interrupted by the user"),),
@@ -241,7 +241,7 @@ def test_an_interrupted_run_goes_on_by_a_wake_and_is_asked_to():
     session.interrupt("half a sen")
     started = session.wake()
     assert names(started) == ["wake.received", "run.started", "turn.started", "model.requested"]
-    assert (started[1].continues, started[2].notes) == ("r3", ("continue",))  # type: ignore[attr-defined]
+    assert (started[1].continues, started[2].notes) == ("r3", ("continue",))
 
 
 def test_outcomes_that_arrive_after_the_stop_are_refused():

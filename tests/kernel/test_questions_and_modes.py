@@ -9,7 +9,6 @@ from windlass.events import sessions as se
 from windlass.events.blocks import Text
 from windlass.events.calls import ToolAsked, ToolDenied, ToolResolved
 from windlass.events.errors import Refused
-from windlass.events.items import ResultItem
 from windlass.events.questions import Answer, AnswerBody, Option, Plan, Question, QuestionBody, QuestionRequested
 from windlass.events.specs import Task, Todo
 from windlass.kernel.effects import AskPerson
@@ -22,8 +21,8 @@ def asked(events):
 
 
 def result_text(session):
-    item = next(item for item in reversed(session.items()) if isinstance(item, ResultItem))
-    return item.content[0].text, item.is_error  # type: ignore[union-attr]
+    item = session.results()[-1]
+    return item.content[0].text, item.is_error
 
 
 def ask(args, **changes):
@@ -214,7 +213,7 @@ def test_autopilot_goes_on_until_the_task_is_complete():
     session.prompt()
     nudged = session.reply("I think I am done")
     assert names(nudged) == ["model.replied", "turn.finished", "turn.started", "model.requested"]
-    assert nudged[2].notes == ("nudge",)  # type: ignore[attr-defined]
+    assert nudged[2].notes == ("nudge",)
     end = session.reply("", call("complete_task", {"summary": "all paid"}))
     assert names(end) == [
         "model.replied",
@@ -225,7 +224,7 @@ def test_autopilot_goes_on_until_the_task_is_complete():
         "turn.finished",
         "run.completed",
     ]
-    assert (end[3].summary, end[-1].stop) == ("all paid", "task_complete")  # type: ignore[attr-defined]
+    assert (end[3].summary, end[-1].stop) == ("all paid", "task_complete")
 
 
 def test_an_agent_that_neither_works_nor_completes_is_nudged_so_often_and_no_more():
@@ -234,7 +233,7 @@ def test_an_agent_that_neither_works_nor_completes_is_nudged_so_often_and_no_mor
     session.reply("done?")
     session.reply("done?")
     end = session.reply("done?")
-    assert (names(end)[-1], end[-1].stop) == ("run.failed", "no_progress")  # type: ignore[attr-defined]
+    assert (names(end)[-1], end[-1].stop) == ("run.failed", "no_progress")
 
 
 def test_work_between_two_stops_is_progress():
@@ -273,7 +272,7 @@ def test_without_a_way_to_complete_autopilot_ends_after_the_nudges():
     session = Session(mode="autopilot", tools=tools, settings=Settings(nudges_max=1))
     session.prompt()
     session.reply("done")
-    assert session.reply("really")[-1].stop == "completed"  # type: ignore[attr-defined]
+    assert session.reply("really")[-1].stop == "completed"
 
 
 # --- modes and task state are data ---
@@ -296,7 +295,7 @@ def test_todos_and_the_task_are_kept_by_the_kernel():
         progress="half",
         todos=(Todo(todo_id="1", content="look", status="completed"), Todo(todo_id="2", content="do")),
     )
-    texts = [item.content[0].text for item in session.items() if isinstance(item, ResultItem)]  # type: ignore[union-attr]
+    texts = [item.content[0].text for item in session.results()]
     assert texts == ["saved: 1 of 2 done", "saved: goal, progress"]
 
 
@@ -334,4 +333,4 @@ def test_a_result_of_the_kernel_is_short():
     session = Session()
     session.prompt()
     session.reply("", call("wait", {"for_ms": 5}))
-    assert session.items()[-1].content == (Text(text="the timer is set; end your turn to wait for it"),)  # type: ignore[union-attr]
+    assert session.items()[-1].content == (Text(text="the timer is set; end your turn to wait for it"),)

@@ -33,7 +33,7 @@ def test_a_failure_that_may_pass_is_tried_again_when_its_timer_fires():
     assert session.owed() == (SetTimer(effect_id="w7", timer_id="w7", at_ms=1_500, kind="retry"),)
     assert names(session.fire()) == ["timer.fired", "model.requested"]
     assert [(e.request_id, e.attempt) for e in session.owed() if isinstance(e, CallModel)] == [("m9", 2)]
-    assert session.reply("at last")[-1].stop == "completed"  # type: ignore[attr-defined]
+    assert session.reply("at last")[-1].stop == "completed"
 
 
 def test_the_plan_doubles_up_to_its_cap_and_then_the_run_fails():
@@ -52,8 +52,8 @@ def test_the_plan_doubles_up_to_its_cap_and_then_the_run_fails():
     session.fire()
     end = session.model_fails()
     assert names(end) == ["model.failed", "turn.finished", "run.failed"]
-    assert (end[-1].stop, end[-1].cause) == ("retries_exhausted", "retries_exhausted")  # type: ignore[attr-defined]
-    assert end[-1].failure.message == "gave up after 6 attempts: server_error happened"  # type: ignore[attr-defined]
+    assert (end[-1].stop, end[-1].cause) == ("retries_exhausted", "retries_exhausted")
+    assert end[-1].failure.message == "gave up after 6 attempts: server_error happened"
 
 
 @pytest.mark.parametrize(("sample", "waits"), [(0.0, 450), (0.25, 475), (0.5, 500), (0.75, 525)])
@@ -90,10 +90,10 @@ def test_a_long_wait_ends_the_run_asleep_and_the_timer_goes_on_with_it():
     session.prompt(command_id="ask")
     end = session.model_fails("rate_limited", retry_after_ms=24 * 3_600_000)
     assert names(end) == ["model.failed", "retry.planned", "turn.finished", "run.slept"]
-    assert (end[-1].wake_at_ms, end[-1].failure.kind, end[-1].commands) == (86_401_000, "rate_limited", ("ask",))  # type: ignore[attr-defined]
+    assert (end[-1].wake_at_ms, end[-1].failure.kind, end[-1].commands) == (86_401_000, "rate_limited", ("ask",))
     assert [type(effect) for effect in session.owed()] == [SetTimer]
     assert names(session.fire()) == ["timer.fired", "run.started", "turn.started", "model.requested"]
-    assert session.appends[-1][-1].attempt == 2  # type: ignore[attr-defined]
+    assert session.appends[-1][-1].attempt == 2
 
 
 def test_attempts_are_counted_over_sleeps():
@@ -127,19 +127,19 @@ def test_another_attempt_needs_its_budget_too():
     )
     end = session.fire()
     assert names(end) == ["timer.fired", "budget.stopped", "turn.finished", "run.completed"]
-    assert end[-1].stop == "token_budget"  # type: ignore[attr-defined]
+    assert end[-1].stop == "token_budget"
 
 
 @pytest.mark.parametrize("kind", ["invalid_request", "permission", "invalid_model", "unsupported", "quota_exhausted"])
 def test_what_will_not_pass_is_never_tried_again(kind):
     _, events = failing(kind)
     assert names(events) == ["model.failed", "turn.finished", "run.failed"]
-    assert events[-1].stop == "error"  # type: ignore[attr-defined]
+    assert events[-1].stop == "error"
 
 
 def test_a_refusal_by_the_provider_is_a_stop_of_its_own():
     _, events = failing("refused")
-    assert events[-1].stop == "refused"  # type: ignore[attr-defined]
+    assert events[-1].stop == "refused"
 
 
 @pytest.mark.parametrize("kind", sorted(RETRYABLE_KINDS))
@@ -176,7 +176,7 @@ def test_a_summary_is_tried_again_by_the_same_plan_a_bounded_number_of_times():
         assert names(events) == ["model.failed", "retry.planned"]
         plans.append((plan_of(events).attempt, plan_of(events).attempts_max))
         assert names(session.fire()) == ["timer.fired", "model.requested"]
-        assert session.appends[-1][-1].lane == "compact"  # type: ignore[attr-defined]
+        assert session.appends[-1][-1].lane == "compact"
     assert plans == [(2, 3), (3, 3)]
     assert names(session.model_fails("overloaded")) == [
         "model.failed",

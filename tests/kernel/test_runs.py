@@ -48,7 +48,7 @@ def test_nothing_but_a_start_fits_a_session_that_does_not_exist():
 def test_a_decision_cannot_come_from_outside():
     session = Session()
     with pytest.raises(Refused) as refusal:
-        session.take(re_.QueueChanged(operation="held"))  # type: ignore[arg-type]
+        session.take(re_.QueueChanged(operation="held"))
     assert refusal.value.code == "not_a_fact"
 
 
@@ -140,12 +140,12 @@ def test_what_a_prompt_sets_holds_for_its_run_only():
     other = msgspec.structs.replace(MODEL, name="test/other")
     session = Session()
     session.prompt(options=RunOptions(model=other))
-    assert session.appends[-1][-1].model == "test/other"  # type: ignore[attr-defined]
+    assert session.appends[-1][-1].model == "test/other"
     session.reply("done")
     requested = session.prompt()
     assert names(requested) == ["prompt.received", "run.started", "prefix.changed", "turn.started", "model.requested"]
-    assert requested[2].reasons == ("model",)  # type: ignore[attr-defined]
-    assert requested[-1].model == "test/model"  # type: ignore[attr-defined]
+    assert requested[2].reasons == ("model",)
+    assert requested[-1].model == "test/model"
 
 
 def test_a_failed_run_may_be_woken_and_keeps_its_prompt():
@@ -153,7 +153,7 @@ def test_a_failed_run_may_be_woken_and_keeps_its_prompt():
     session.prompt("do it")
     end = session.model_fails("invalid_request")
     assert names(end) == ["model.failed", "turn.finished", "run.failed"]
-    assert end[-1].failure == failure("invalid_request", "invalid_request happened")  # type: ignore[attr-defined]
+    assert end[-1].failure == failure("invalid_request", "invalid_request happened")
     assert names(session.wake()) == ["wake.received", "run.started", "turn.started", "model.requested"]
     assert [item.key for item in session.items()] == ["2"]
 
@@ -171,10 +171,10 @@ def test_missing_credentials_park_the_run_until_somebody_goes_on():
     session.prompt()
     end = session.model_fails("auth")
     assert names(end) == ["model.failed", "turn.finished", "run.asked"]
-    assert (end[-1].stop, end[-1].waiting_for) == ("awaiting_credentials", ("credentials",))  # type: ignore[attr-defined]
+    assert (end[-1].stop, end[-1].waiting_for) == ("awaiting_credentials", ("credentials",))
     assert (overview(session.state).state, overview(session.state).waiting_for) == ("asked", ("credentials",))
     assert names(session.wake()) == ["wake.received", "run.started", "turn.started", "model.requested"]
-    assert session.reply("now it works")[-1].stop == "completed"  # type: ignore[attr-defined]
+    assert session.reply("now it works")[-1].stop == "completed"
 
 
 def test_a_shutdown_adds_up_models_and_code():

@@ -33,7 +33,7 @@ def test_a_batch_runs_in_parallel_and_each_outcome_is_its_own_append():
     assert names(session.finish(three, "3")) == ["tool.finished"]
     assert names(session.finish(one, "1")) == ["tool.finished"]
     assert names(session.finish(two, "2")) == ["tool.finished", "turn.finished", "turn.started", "model.requested"]
-    results = [item.content for item in session.items() if isinstance(item, ResultItem)]
+    results = [item.content for item in session.results()]
     assert results == [(Text(text="1"),), (Text(text="2"),), (Text(text="3"),)]
 
 
@@ -76,7 +76,7 @@ def test_an_empty_reply_is_asked_again_twice_then_the_run_fails():
         assert names(session.reply("")) == ["model.replied", "turn.finished", "turn.started", "model.requested"]
     end = session.reply("")
     assert names(end) == ["model.replied", "turn.finished", "run.failed"]
-    assert end[-1].failure.kind == "empty_reply"  # type: ignore[attr-defined]
+    assert end[-1].failure.kind == "empty_reply"
 
 
 def test_malformed_arguments_never_run_and_are_asked_again_twice_with_the_error():
@@ -95,7 +95,7 @@ def test_malformed_arguments_never_run_and_are_asked_again_twice_with_the_error(
         assert details(again) == [("malformed_arguments", "not JSON")]
     end = session.reply("", malformed("add", '{"n": '))
     assert names(end)[-2:] == ["turn.finished", "run.failed"]
-    assert (end[-1].stop, end[-1].failure.kind) == ("error", "tool_arguments")  # type: ignore[attr-defined]
+    assert (end[-1].stop, end[-1].failure.kind) == ("error", "tool_arguments")
     assert "tool.started" not in session.names()
 
 
@@ -151,7 +151,7 @@ def test_duplicate_and_empty_ids_of_a_provider_do_not_matter():
     assert session.running() == ["c6.0", "c6.1", "c6.2", "c6.3"]
     for name in session.running():
         session.finish(name, f"result of {name}")
-    results = [(item.call_id, item.content) for item in session.items() if isinstance(item, ResultItem)]
+    results = [(item.call_id, item.content) for item in session.results()]
     assert results == [(f"c6.{n}", (Text(text=f"result of c6.{n}"),)) for n in range(4)]
 
 
@@ -196,13 +196,13 @@ def test_turns_end_at_the_limit_with_one_wrap_up_turn_without_tools():
         "turn.started",
         "model.requested",
     ]
-    assert (last[2].limit, last[2].used, last[2].allowed, last[2].wrap_up) == ("turns", 2, 2, True)  # type: ignore[attr-defined]
-    assert session.items()[-1].content == (  # type: ignore[union-attr]
+    assert (last[2].limit, last[2].used, last[2].allowed, last[2].wrap_up) == ("turns", 2, 2, True)
+    assert session.items()[-1].content == (
         Text(text="The limit of this run is reached. Answer now with what you have; no more tools can be called."),
     )
     end = session.reply("", call("add", {"n": 3}))
     assert details(end) == [("budget", "no more calls: the run is at its limit, answer with what you have")]
-    assert (names(end)[-1], end[-1].stop, end[-1].cause) == ("run.completed", "max_turns", "turn_limit_reached")  # type: ignore[attr-defined]
+    assert (names(end)[-1], end[-1].stop, end[-1].cause) == ("run.completed", "max_turns", "turn_limit_reached")
 
 
 def test_the_same_call_again_and_again_is_warned_denied_and_stops_the_run():
@@ -224,7 +224,7 @@ def test_the_same_call_again_and_again_is_warned_denied_and_stops_the_run():
         ["tool.denied"],
         ["tool.denied", "run.failed"],
     ]
-    assert session.appends[-1][-1].stop == "no_progress"  # type: ignore[attr-defined]
+    assert session.appends[-1][-1].stop == "no_progress"
 
 
 def test_other_arguments_are_another_call():
@@ -245,7 +245,7 @@ def test_a_reply_cut_by_length_goes_on_where_that_is_set_a_bounded_number_of_tim
         session.reply("and so on", finish="length")
         asked += 1
     assert asked == (3 if allowed else 1)
-    assert session.appends[-1][-1].stop == "max_tokens"  # type: ignore[attr-defined]
+    assert session.appends[-1][-1].stop == "max_tokens"
 
 
 def test_notes_stand_behind_the_results_of_their_turn():

@@ -232,6 +232,9 @@ def check_queue(state: State, fact: re_.QueueEdited) -> None:
     strange = [name for name in (*fact.order, *fact.tokens) if name not in known]
     if strange or len(set(fact.order)) != len(fact.order):
         raise Refused("unknown_prompt", f"not in the queue, or named twice: {', '.join(strange) or fact.order}")
+    edits = fact.body.edits if fact.body is not None else {}
+    if set(edits) != set(fact.tokens):
+        raise Refused("malformed", "each new text of a prompt needs its tokens, and only those")
 
 
 def check_mount(state: State, fact: ce.MountReceived) -> None:
@@ -541,7 +544,7 @@ def on_signal(state: State, fact: re_.SignalReceived) -> Decisions:
     disposition: Any = "observed" if fact.urgency == "low" else "queued"
     if signal.duplicate:
         disposition = "duplicate"
-    elif sum(found.part == "signal" for found in state.inputs.values()) >= st.SIGNALS_MAX:
+    elif disposition == "queued" and sum(i.part == "signal" for i in state.inputs.values()) >= st.SIGNALS_MAX:
         disposition = "dropped"
     elif urgent:
         disposition = "steer" if state.active or isinstance(state.phase, st.Asked) else "run"

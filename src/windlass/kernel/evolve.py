@@ -14,7 +14,7 @@ import msgspec
 from windlass.events import calls, context, hooks, permissions, questions, runs, sessions, turns
 from windlass.events.base import Event
 from windlass.events.errors import NotLegal
-from windlass.events.ids import signal_id, timer_id
+from windlass.events.ids import prompt_id, signal_id, timer_id
 from windlass.events.specs import ItemRef, ToolSpec
 from windlass.events.usage import Usage
 
@@ -241,7 +241,9 @@ def join(state: State, command: str) -> None:
 
 def queue_edited(state: State, event: runs.QueueEdited) -> None:
     for name, tokens in event.tokens.items():
-        state.inputs[int(name[1:])].tokens = tokens
+        waiting = state.inputs[int(name[1:])]
+        waiting.tokens = tokens
+        waiting.edited_seq = state.seq
 
 
 def command_of(state: State, seq: int) -> str:
@@ -404,6 +406,8 @@ def absorb(state: State, seq: int) -> None:
         state.steering.remove(seq)
     if seq in state.queue:
         state.queue.remove(seq)
+    if taken.edited_seq is not None:
+        seq, taken.part = taken.edited_seq, prompt_id(seq)
     push(state, ItemRef(seq=seq, kind=taken.kind, tokens=taken.tokens, bytes=taken.bytes, part=taken.part))
 
 
@@ -895,6 +899,7 @@ def compaction_started(state: State, event: context.CompactionStarted) -> None:
     compaction.items = event.items
     compaction.attempt = event.attempt
     compaction.wanted = ""
+    room_made(state)
 
 
 def compaction_finished(state: State, event: context.CompactionFinished) -> None:
@@ -947,6 +952,13 @@ def context_truncated(state: State, event: context.ContextTruncated) -> None:
     state.compaction.wanted = ""
     state.compaction.count += 1
     dirty(state, "compaction")
+    room_made(state)
+
+
+def room_made(state: State) -> None:
+    """A request that was too large is answered by a smaller one: the failure is dealt with."""
+    if state.run is not None:
+        state.run.failure = None
 
 
 def context_paged_in(state: State, event: context.ContextPagedIn) -> None:

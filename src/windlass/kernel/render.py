@@ -124,6 +124,9 @@ def item(ref: ItemRef, lookup: Lookup, names: Names) -> HistoryItem:
 
 
 def user(ref: ItemRef, event: Event) -> UserItem:
+    if isinstance(event, re_.QueueEdited):
+        rewritten = event.body.edits[ref.part].content if event.body is not None else _said(ERASED)
+        return UserItem(key=f"{ref.seq}:{ref.part}", content=rewritten)
     if not isinstance(event, re_.PromptReceived):
         raise KernelError(f"event {ref.seq} is not a prompt")
     content: tuple[InputBlock, ...] = event.body.content if event.body is not None else (Text(text=ERASED),)

@@ -164,6 +164,8 @@ class Input(msgspec.Struct, kw_only=True):
     part: str = ""
     waits: bool = False
     """Waits for a turn that something else brings; does not bring one itself."""
+    edited_seq: int | None = None
+    """Where its text was rewritten while it waited."""
     command_id: str | None = None
     options: RunOptions | None = None
 
