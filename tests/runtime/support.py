@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import windlass
@@ -63,7 +63,7 @@ async def names_of(session: Session) -> list[str]:
     return [name_of(event) for event in await events_of(session)]
 
 
-def only(events: list[Event], kind: type[Any]) -> list[Any]:
+def only(events: Sequence[Event], kind: type[Any]) -> list[Any]:
     """The events of one kind."""
     return [event for event in events if isinstance(event, kind)]
 

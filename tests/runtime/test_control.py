@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import windlass
+from windlass.events.blocks import Text
 from windlass.events.calls import ToolStarted
 from windlass.events.context import CompactionFinished
 from windlass.events.items import UserItem
@@ -46,7 +47,7 @@ def said(agent: windlass.Agent, number: int) -> list[str]:
     texts = []
     for item in model.requests[number].items:
         if isinstance(item, UserItem):
-            texts += [block.text for block in item.content if hasattr(block, "text")]
+            texts += [block.text for block in item.content if isinstance(block, Text)]
     return texts
 
 

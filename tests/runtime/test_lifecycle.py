@@ -9,10 +9,9 @@ import pytest
 
 import windlass
 from windlass.events.calls import ToolOutcomeUnknown, ToolsetChanged, ToolStarted
-from windlass.events.runs import RunCompleted, RunStarted, Terminal
+from windlass.events.runs import PromptReceived, RunCompleted, RunStarted, Terminal
 from windlass.events.sessions import AgentChanged, SessionResumed, SessionTotalled
 from windlass.events.turns import ModelRequested
-from windlass.store import open_store
 from windlass.store.memory import MemoryStore
 from windlass.store.sqlite_schema import SEQ_BITS
 from windlass.testing.scripted import ScriptedModel, by_history, call
@@ -204,7 +203,7 @@ async def test_two_runtimes_on_one_store_never_both_drive_a_session(tmp_path):
             assert "drives it" in (await second.drive("s")).reason
             watching = asyncio.ensure_future(_texts(other))
             await other.prompt("and this", behavior="steer")
-            await until(lambda: True)
+            await started(session, PromptReceived, count=2)
             release.set()
             assert (await session.result()).text == "done"
             assert (await other.result()).text == "done"
@@ -276,30 +275,33 @@ async def test_a_command_to_a_runner_that_lost_its_lease_goes_through_the_inbox(
 
 
 async def test_a_poison_session_parks_alone(tmp_path):
-    store = await open_store(str(tmp_path / "work.db"))
-    agent = windlass.Agent("w", model=ScriptedModel(by_history(["one", "two"])), tools=[add])
-    async with windlass.open(store, agents=[agent]) as rt:
-        for name in ("good", "bad", "other"):
-            session = await rt.session(agent, name)
-            await session.prompt("go")
-            await session.result()
-    await store.close()
     import apsw
 
-    connection = apsw.Connection(str(tmp_path / "work.db"))
-    place = f"place >> {SEQ_BITS} = (select sid from sessions where session = 'bad') and last_seq > 2"
-    connection.execute(f"update appends set data = substr(data, 1, length(data) - 40) where {place}")
+    place = str(tmp_path / "work.db")
+
+    async def never(request):
+        await asyncio.get_running_loop().create_future()
+
+    async with windlass.open(place, agents=[first := windlass.Agent("w", model=ScriptedModel(never))]) as rt:
+        for name in ("good", "bad", "other"):
+            session = await rt.session(first, name)
+            await session.prompt("go")
+    connection = apsw.Connection(place)
+    where = f"place >> {SEQ_BITS} = (select sid from sessions where session = 'bad') and last_seq > 2"
+    connection.execute(f"update appends set data = substr(data, 1, length(data) - 40) where {where}")
     assert connection.changes() > 0
-    connection.execute("update sessions set owed = 1 where session = 'bad'")
     connection.close()
-    async with windlass.open(str(tmp_path / "work.db"), agents=[agent], poll_ms=10) as rt:
+    agent = windlass.Agent("w", model=ScriptedModel(by_history(["one", "two"])))
+    async with windlass.open(place, agents=[agent], poll_ms=10) as rt:
+        assert [key.session for key in rt.parked] == ["bad"]
         for name in ("good", "other"):
             session = await rt.get(name)
+            assert (await session.result()).text == "one"
             await session.prompt("again")
             assert (await session.result()).text == "two"
-        await until(lambda: any(key.session == "bad" for key in rt.parked))
-        rested = await rt.drive("bad")
-        assert rested.status == "parked"
+        assert (await rt.drive("bad")).status == "parked"
+        with pytest.raises(windlass.WindlassError):
+            await (await rt.get("bad")).prompt("hello")
 
 
 async def test_a_hostile_tool_does_not_touch_the_other_sessions(tmp_path):

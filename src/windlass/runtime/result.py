@@ -111,6 +111,11 @@ class NeedsAnswer(RunError):
     """The run waits for a person, and there is no store that could keep it until they answer."""
 
 
+class Parked(WindlassError):
+    """Nothing in this process can go on with the session: its log cannot be read, or driving it broke. The others go
+    on; this one is untouched."""
+
+
 def error_of(result: Result) -> RunError | None:
     """The exception for a run that did not complete; None for one that did."""
     if result.status == "completed":

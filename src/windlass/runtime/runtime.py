@@ -378,7 +378,12 @@ class Runtime:
     async def drive(self, session_id: str) -> Rested:
         """Drives one session until it rests, and says how."""
         key = Key(self.tenant, session_id)
-        active = await self._ensure_driven(key)
+        try:
+            active = await self._ensure_driven(key)
+        except Exception:
+            if key not in self.parked:
+                raise
+            active = None
         if active is None or active.task is None:
             return Rested(status="parked", reason=self.parked.get(key) or await self._why_not(key))
         return await asyncio.shield(active.task)
