@@ -49,7 +49,7 @@ _PLACES = {
     "deny": "windlass.runtime.policy",
     "explain": "windlass.runtime.policy",
     "external_tool": "windlass.tools.tool",
-    "open": "windlass.runtime.oneshot",
+    "open": "windlass.runtime.opening",
     "tool": "windlass.tools.tool",
 }
 
@@ -65,7 +65,7 @@ if _typing.TYPE_CHECKING:
     from windlass.runtime.agent import Agent, Budget
     from windlass.runtime.approvals import Approve, Deny
     from windlass.runtime.hooks import Hook
-    from windlass.runtime.oneshot import open_runtime as open
+    from windlass.runtime.opening import open_runtime as open
     from windlass.runtime.policy import ALLOW_ALL, READ_ONLY, allow, ask, deny, explain
     from windlass.runtime.result import (
         Aborted,

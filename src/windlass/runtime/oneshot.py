@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator
 
 from windlass.events.base import Event
 from windlass.events.live import Live
-from windlass.store.base import Store
 
 from .agent import Agent
+from .opening import open_runtime
 from .result import Result, error_of
-from .runtime import Runtime
-
-
-def open_runtime(store: str | Store | None = None, *, agents: Sequence[Agent] = (), **more: Any) -> Runtime:
-    """A runtime over a store: a SQLite file, a directory of JSON lines, memory where none is given, or a `Store` of
-    one's own. Use it as `async with`."""
-    return Runtime(store if store is not None else ":memory:", agents=agents, **more)
 
 
 async def run(agent: Agent, prompt: str, *, store: str | None = None, session: str | None = None) -> Result:

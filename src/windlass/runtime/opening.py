@@ -1,0 +1,20 @@
+"""Opening a runtime. Light on purpose: what a runtime is made of is loaded when one is opened, not before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from windlass.store.base import Store
+
+    from .agent import Agent
+    from .runtime import Runtime
+
+
+def open_runtime(store: str | Store | None = None, *, agents: Sequence[Agent] = (), **more: Any) -> Runtime:
+    """A runtime over a store: a SQLite file, a directory of JSON lines, memory where none is given, or a `Store` of
+    one's own. Use it as `async with`."""
+    from .runtime import Runtime
+
+    return Runtime(store if store is not None else ":memory:", agents=agents, **more)
