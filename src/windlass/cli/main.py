@@ -13,6 +13,7 @@ from collections.abc import Sequence
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 VERBS: dict[str, tuple[str, str]] = {
+    "demo": ("windlass.cli.demo_verb", "run an agent on the embedded model, kept in SQLite, printed live"),
     "models": ("windlass.cli.models_verb", "list the models, say which one would be used, fetch the embedded one"),
 }
 """Each verb with the module that does it and one line of help. A module has `configure(parser)` and `run(args)`."""

@@ -1,0 +1,78 @@
+"""Figures in words for people: ages, times of day, money, tokens, tables. Pure functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from windlass.events.usage import NANOS_PER_USD, Usage
+
+from .text import cells, padded, visible
+
+STEPS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+
+
+def span(ms: int) -> str:
+    """A duration in its largest unit."""
+    for size, unit in STEPS:
+        if ms >= size:
+            return f"{ms // size} {unit}"
+    return f"{max(0, ms)} ms"
+
+
+def seconds(ms: int) -> str:
+    """A duration to the tenth of a second."""
+    return f"{ms / 1000:.1f} s" if ms >= 100 else f"{ms} ms"
+
+
+def clock(at_ms: int) -> str:
+    """The time of day, here."""
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%H:%M:%S")
+
+
+def moment(at_ms: int) -> str:
+    """A day and time that can be read anywhere."""
+    return datetime.fromtimestamp(at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def dollars(nanos: int) -> str:
+    """Money with as many digits as it needs."""
+    usd = nanos / NANOS_PER_USD
+    if nanos == 0:
+        return "$0"
+    return f"${usd:.2f}" if usd >= 1 else f"${usd:.4f}" if usd >= 0.0001 else f"${usd:.9f}".rstrip("0")
+
+
+def tokens(usage: Usage) -> str:
+    """Tokens in and out, the cached part named."""
+    cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
+    about = "about " if usage.estimated else ""
+    return f"{about}{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out"
+
+
+def arguments(args: Any) -> str:
+    """Arguments of a call as JSON in one line, whole, without anything that a terminal would obey."""
+    return visible(json.dumps(args, ensure_ascii=False))
+
+
+def called(tool: str, args: Any) -> str:
+    """A call as one would write it: `pay(invoice="I-7", cents=1200)`."""
+    if isinstance(args, dict):
+        inside = ", ".join(f"{visible(str(name))}={arguments(value)}" for name, value in args.items())
+    else:
+        inside = arguments(args)
+    return f"{visible(tool)}({inside})"
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as aligned columns. Expects visible text."""
+    if not rows:
+        return []
+    widths = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(padded(text, width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
