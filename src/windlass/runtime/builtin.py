@@ -1,4 +1,5 @@
-"""Built-in tools, offered by name: those that the kernel performs, and those that read the session's own past."""
+"""Built-in tools, offered by name: those that the kernel performs, those that read the session's own past, and those
+that read files beneath the current directory."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import msgspec
 
 from windlass.events.errors import UsageError
 from windlass.kernel.builtin import KERNEL_TOOLS
+from windlass.tools.files import FILE_TOOLS, file_tools
 from windlass.tools.tool import AnyTool, Options, Tool
 
 from .recall import RECALL_TOOLS
@@ -45,7 +47,7 @@ def _plain(part: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def builtin(name: str) -> AnyTool:
-    """A built-in tool by its name. Raises `UsageError` and lists them otherwise."""
+    """A built-in tool that needs no more than its name. Raises `UsageError` and lists them otherwise."""
     runs: Literal["kernel", "host"] = "kernel"
     if name in KERNEL_TOOLS:
         description, parameters = DESCRIPTIONS[name], parameters_of(KERNEL_TOOLS[name][0])
@@ -53,7 +55,7 @@ def builtin(name: str) -> AnyTool:
         description, parameters = RECALL_TOOLS[name]
         runs = "host"
     else:
-        known = ", ".join(sorted((*KERNEL_TOOLS, *RECALL_TOOLS)))
+        known = ", ".join(sorted((*KERNEL_TOOLS, *RECALL_TOOLS, *FILE_TOOLS)))
         raise UsageError(f"there is no built-in tool {name!r}: there are {known}")
     options = Options(
         name=name,
@@ -69,5 +71,9 @@ def builtin(name: str) -> AnyTool:
 
 
 def resolved(tools: Any) -> list[Any]:
-    """Tools as given, names replaced by the built-in tools they mean."""
-    return [builtin(tool) if isinstance(tool, str) else tool for tool in tools]
+    """Tools as given, names replaced by the built-in tools they mean. File tools get the directory that is current now
+    as their root, one for all of them."""
+    given = list(tools)
+    named = [tool for tool in given if isinstance(tool, str) and tool in FILE_TOOLS]
+    files = {tool.name: tool for tool in file_tools(".", named)} if named else {}
+    return [(files.get(tool) or builtin(tool)) if isinstance(tool, str) else tool for tool in given]
