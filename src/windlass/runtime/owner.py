@@ -251,6 +251,7 @@ class Owner:
     async def items(self) -> list[HistoryItem]:
         """The visible history as items. What was rendered once is the same object the next time."""
         for _ in range(FETCHES_MAX):
+            await self.settled()  # what an append under way would add is not in the log to be read
             refs = [*self.state.history, *self.state.notes]
             missing = self._missing(refs[self._same(refs) :])
             if not missing:
@@ -446,10 +447,12 @@ class Owner:
         if self.stale or (grown < self._snapshot_every and not force):
             return
         made = Snapshot(seq=self.state.seq, hash=self.hash, state_version=STATE_VERSION, data=log.dump(self.state))
+        self.ports.point("before_snapshot")
         try:
             await self.store.put_snapshot(self.key, made)
         except StoreError:
             return  # it is disposable
+        self.ports.point("after_snapshot")
         self._snapshot_seq = made.seq
 
 
