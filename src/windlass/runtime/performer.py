@@ -182,9 +182,11 @@ class Performer:
 
     # --- tools ---
 
-    async def prepare(self, effect: PrepareCall) -> Done:
-        """Looks up what the gate needs to know of a call."""
+    async def prepare(self, effect: PrepareCall) -> Done | None:
+        """Looks up what the gate needs to know of a call; None where it is not owed any more."""
         state = self.owner.state
+        if effect.call_id not in state.calls:
+            return None
         body = await self.arguments(effect.call_id)
         prepared = self.bound.prepared(state, effect.tool, body.args, body.text)
         rulings: tuple[HookRuling, ...] = ()
@@ -292,7 +294,10 @@ class Performer:
         if self.approver is None:
             return None
         state = self.owner.state
-        event = await self.owner.event(state.asks[effect.ask_id].seq)
+        found = state.asks.get(effect.ask_id)
+        if found is None:
+            return None
+        event = await self.owner.event(found.seq)
         asked = _asked(state.session_id, event)
         if asked is None:
             return None

@@ -310,6 +310,8 @@ class Runtime:
     async def _taken_over(self, key: Key, owner: Owner, bound: Bound) -> SessionResumed | SessionForked:
         """A new owner's first fact. Where a fork was made and not begun, it begins now: nothing of its origin's open
         work is its own."""
+        if owner.state.epoch >= owner.epoch:
+            raise StaleEpoch(f"session {key.session!r} was taken while it was being opened")
         if owner.state.session_id != key.session:
             head = await self.store.head(key)
             if head is not None and head.origin is not None:

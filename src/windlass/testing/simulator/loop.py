@@ -70,7 +70,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.callbacks = 0
         self.over = False
         self.tasks: dict[asyncio.Task[Any], Actor] = {}
-        self.set_task_factory(self._make_task)
+        self.set_task_factory(self._make_task)  # type: ignore[arg-type]
         self.set_exception_handler(lambda loop, context: None)
 
     # --- what asyncio asks of a loop ---
@@ -82,6 +82,10 @@ class SimLoop(asyncio.BaseEventLoop):
         self, loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **options: Any
     ) -> asyncio.Task[Any]:
         task = asyncio.Task(coro, loop=loop, **options)
+        if self.over:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            coro.close()
+            return task
         self.tasks[task] = (options.get("context") or contextvars.copy_context()).get(ACTOR, _NOBODY)
         task.add_done_callback(self._forget, context=_NOWHERE)
         return task
@@ -89,12 +93,14 @@ class SimLoop(asyncio.BaseEventLoop):
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self.tasks.pop(task, None)
 
-    def call_soon(self, callback: Any, *args: Any, context: contextvars.Context | None = None) -> asyncio.Handle:
+    def call_soon(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
         if self.over:
             return asyncio.Handle(callback, args, self, context)
         return super().call_soon(callback, *args, context=context)
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         if self.over:
@@ -190,7 +196,7 @@ class SimLoop(asyncio.BaseEventLoop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             coro = task.get_coro()
             try:
-                coro.close()  # type: ignore[union-attr]
+                coro.close()
             except BaseException:
                 _left.append(coro)
         self.tasks.clear()

@@ -10,7 +10,7 @@ from windlass.events.base import Command
 from windlass.events.blocks import Text
 from windlass.events.calls import CallReceived, ResultBody, ResultReceived, ToolSettled, UserCallBody
 from windlass.events.context import CompactReceived
-from windlass.events.errors import CommandTaken, LeaseHeld, Refused, StaleEpoch, StoreError, UsageError
+from windlass.events.errors import CommandTaken, Refused, StoreError, UsageError
 from windlass.events.ids import prompt_id
 from windlass.events.permissions import FeedbackBody, PermissionApproved, PermissionDenied
 from windlass.events.questions import Answer, AnswerBody, AnswerReceived
@@ -37,6 +37,8 @@ SESSIONS_MAX = 5
 THINK_MS = (5, 200, 1_500, 8_000)
 PATIENCE_S = (0.01, 0.5, 5.0)
 RESENDS_MAX = 3
+FOLLOW_S = 30.0
+"""How long somebody watches a prompt that does not come to its end."""
 PROMPT_WORDS = (1, 10, 120)
 
 
@@ -103,7 +105,7 @@ class People:
         text = "word " * chance.one(PROMPT_WORDS)
         return PromptReceived(
             command_id=self.command_id(),
-            behavior=chance.one((None, None, "steer", "follow_up")),  # type: ignore[arg-type]
+            behavior=chance.one((None, None, "steer", "follow_up")),
             tokens=len(text) // 4 + 1,
             bytes=len(text),
             body=PromptBody(content=(Text(text=text),)),
@@ -135,7 +137,7 @@ class People:
                     (
                         ChangeTitle(title="a title"),
                         ChangeMetadata(metadata={"k": "v"}),
-                        ChangeMode(mode=chance.one(("interactive", "plan", "autopilot"))),  # type: ignore[arg-type]
+                        ChangeMode(mode=chance.one(("interactive", "plan", "autopilot"))),
                     )
                 )
                 return ChangeReceived(command_id=name, change=change)
@@ -247,7 +249,7 @@ class People:
             world.reached("follower_saw_the_end")
             world.watch.told(key, command)
 
-        await runner.call(follow)
+        await runner.call(follow, patience_s=FOLLOW_S)
 
     async def _fork(self, key: Key) -> None:
         runner = self._somebody()
@@ -269,5 +271,3 @@ async def _rewind(runner: Runner, key: Key, to: int, command_id: str) -> None:
     session = await runner.runtime.get(key.session)
     await session.rewind(to, command_id=command_id)
 
-
-ACCEPTABLE = (CommandTaken, LeaseHeld, StaleEpoch)

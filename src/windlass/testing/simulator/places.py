@@ -131,7 +131,8 @@ def count_append(world: World, actor: Actor, found: Log, append: Appended) -> No
     elif isinstance(fact, re_.CancelReceived):
         world.reached(f"cancel_{phase}")
     for event in append.events:
-        simple = _SIMPLE.get(type(event))  # type: ignore[arg-type]
+        assert isinstance(event, Event)
+        simple = _SIMPLE.get(type(event))
         if simple is not None:
             world.reached(simple)
             continue

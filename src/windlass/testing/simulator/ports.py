@@ -54,6 +54,6 @@ class SimPorts:
         world = self._world
         if name == "after_append":
             world.compare(self._actor)
-        if world.chance.hit(world.rates.crash_point):
+        if world.may_crash(world.rates.crash_point):
             world.crash(self._actor, name)
             raise Crashed(name)

@@ -81,5 +81,6 @@ def _run(world: World, mode: Mode) -> None:
         loop.run_forever()
     except Stuck as error:
         world.fail(error)
-    if world.failure is None and main.done() and not main.cancelled() and (error := main.exception()) is not None:
-        world.fail(error)
+    raised = main.exception() if main.done() and not main.cancelled() else None
+    if raised is not None:
+        world.fail(raised)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from windlass.events.errors import StoreError
+from windlass.events.errors import StoreError, UsageError
 from windlass.runtime.approvals import Approve, Deny, PermissionAsk, QuestionAsk, Reply, Verdict
 from windlass.runtime.hub import Record
 from windlass.runtime.runtime import Runtime
@@ -94,7 +94,8 @@ class Runner:
         if task.cancelled():
             answer.set_exception(RunnerDied("gave up"))
         elif (error := task.exception()) is not None:
-            answer.set_exception(error)
+            closed = isinstance(error, UsageError) and not self.ready
+            answer.set_exception(RunnerDied("closed") if closed else error)
         else:
             answer.set_result(task.result())
 

@@ -260,9 +260,9 @@ class SimStore:
 
     async def get_snapshot(self, key: Key, *, at_most: int | None = None) -> Snapshot | None:
         await self._reach_to_read("get_snapshot")
-        if self._world.chance.hit(self._world.rates.snapshot_loss):
-            if await self._disk.drop_snapshots(key):
-                self._world.reached("snapshot_lost")
+        loses = self._world.chance.hit(self._world.rates.snapshot_loss)
+        if loses and await self._disk.drop_snapshots(key):
+            self._world.reached("snapshot_lost")
         found = await self._disk.get_snapshot(key, at_most=at_most)
         if found is not None:
             self._world.reached("snapshot_used")

@@ -16,7 +16,7 @@ from windlass.runtime.agent import Agent, Budget
 from windlass.store.base import Key
 
 from .chance import CALM, Chance, Rates
-from .loop import Actor, Crashed, SimLoop
+from .loop import Actor, Crashed, SimLoop, Stuck
 from .model import SimModel
 from .people import People
 from .runner import LEASE_MS, Runner
@@ -30,6 +30,10 @@ STALL_MS = (500, 5_000, 40_000)
 JUMPS_MS = (-600_000, -5_000, 3_000, 90_000, 600_000)
 RUNS_MIN = 3
 CRASHES_MIN = 1
+CRASHES_MAX = 12
+"""More often than this no process dies by chance: a world in which all die young gets nowhere."""
+TROUBLE_S_MAX = 3_600.0
+"""How long, in simulated seconds, a world may take to get somewhere while things go wrong."""
 SETTLE_S_MAX = 3_600.0
 """How long, in simulated seconds, everything may take to come to an end once nothing goes wrong any more."""
 
@@ -73,8 +77,8 @@ class World:
         window = chance.one((2_500, 2_500, 8_000, 100_000))
         rules = (Rule(action="ask", tool="pay"), Rule(action="ask", tool="put", name="ask about put"))
         settings = Settings(
-            on_busy=chance.one(("enqueue", "enqueue", "steer", "interrupt", "reject")),  # type: ignore[arg-type]
-            tool_order=chance.one(("parallel", "parallel", "sequential")),  # type: ignore[arg-type]
+            on_busy=chance.one(("enqueue", "enqueue", "steer", "interrupt", "reject")),
+            tool_order=chance.one(("parallel", "parallel", "sequential")),
             keep_exchanges=chance.one((1, 2, 4)),
             sleep_over_ms=chance.one((1_000, 10_000, 60_000)),
             turns_max=chance.one((5, 50)),
@@ -110,7 +114,7 @@ class World:
         more = ""
         if found is not None and found.appends:
             append: Appended = found.appends[-1]
-            more = " " + " ".join(str(event.__struct_config__.tag) for event in append.events)  # type: ignore[union-attr]
+            more = " " + " ".join(str(event.__struct_config__.tag) for event in append.events)
         self.lines.append(f"{self.loop.time():10.3f} {actor.name:8} {what}{more}")
 
     def fail(self, error: BaseException) -> None:
@@ -129,7 +133,7 @@ class World:
     async def pause(self, actor: Actor, where: str) -> None:
         """A moment in which anything may happen, the death of the process included."""
         chance, rates = self.chance, self.rates
-        if chance.hit(rates.crash_await):
+        if self.may_crash(rates.crash_await):
             self.crash(actor, where)
         if actor.dead:
             await self.loop.create_future()
@@ -156,6 +160,10 @@ class World:
                 self.watch.compare(key, active.owner.state)
 
     # --- trouble ---
+
+    def may_crash(self, rate: float) -> bool:
+        """Whether a process dies now."""
+        return self.chance.hit(rate) and self.crashes < CRASHES_MAX
 
     def crash(self, actor: Actor, where: str) -> None:
         """A process dies, here and now."""
@@ -205,7 +213,9 @@ class World:
             if not self.runners:
                 continue
             runner = chance.one(self.runners)
-            if chance.hit(rates.crash_any):
+            if runner.store.poisoned and runner.alive:
+                await self._close(runner)  # only opening it again helps
+            elif self.may_crash(rates.crash_any):
                 self.crash(runner.actor, "any")
             elif chance.hit(rates.stall):
                 self._stall(runner.actor, chance.one(STALL_MS))
@@ -235,7 +245,7 @@ class World:
             self.reached("clock_jump_back")
         elif any(found.state.timers for found in self.watch.logs.values()):
             self.reached("clock_jump_over_timer")
-        actor.clock_ms += ms
+        actor.clock_ms = ms
 
     async def _close(self, runner: Runner) -> None:
         """A process that ends in an orderly way leaves nothing running."""
@@ -276,6 +286,8 @@ class World:
         while not self._had_enough():
             await asyncio.sleep(0.5)
             self.check()
+            if self.loop.time() > TROUBLE_S_MAX:
+                raise Stuck(f"{self.steps} steps and {self.runs} runs in {TROUBLE_S_MAX:g} s\n{self.loop.dump()}")
         for task in troubles:
             task.remove_done_callback(self._trouble_died)
             task.cancel()
@@ -312,8 +324,8 @@ class World:
         for runner in list(self.runners):
             if runner.actor.stalled:
                 self.loop.resume(runner.actor)
-            if runner.store.poisoned:
-                self.crash(runner.actor, "poisoned")
+            if runner.store.poisoned or runner.runtime._closed:
+                self._retire(runner)
         deadline = self.loop.time() + SETTLE_S_MAX
         while self.loop.time() < deadline:
             await asyncio.sleep(2.0)

@@ -1,0 +1,148 @@
+"""Bugs planted on purpose: the rig, unchanged, must find each within its sweep. A rig that stays green proves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from windlass.kernel import runs
+from windlass.runtime.driver import Driver
+from windlass.runtime.owner import Owner
+from windlass.runtime.performer import Done, Performer
+from windlass.runtime.runtime import Runtime
+from windlass.store import ledger
+from windlass.testing.simulator import SimFailure, simulate
+from windlass.testing.simulator.store import SimStore
+
+SEEDS_MAX = 1_000
+
+
+def caught(rules: tuple[str, ...]) -> tuple[int, str]:
+    """The first seed that finds something wrong, and the rule it names."""
+    for seed in range(SEEDS_MAX):
+        try:
+            simulate(seed)
+        except SimFailure as failure:
+            assert f"windlass sim {seed} --trace" in str(failure)
+            assert any(rule in str(failure) for rule in rules), str(failure)
+            return seed, failure.rule
+    raise AssertionError(f"{SEEDS_MAX} seeds have found nothing wrong")
+
+
+def acknowledges_before_it_keeps(patch: pytest.MonkeyPatch) -> None:
+    keeps = SimStore._append
+
+    async def append(self: SimStore, *given: Any) -> None:
+        task = asyncio.get_running_loop().create_task(keeps(self, *given))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    patch.setattr(SimStore, "_append", append)
+
+
+def acknowledges_commands_before_they_are_taken(patch: pytest.MonkeyPatch) -> None:
+    sends = Runtime.send
+
+    async def send(self: Runtime, *given: Any) -> None:
+        task = asyncio.get_running_loop().create_task(sends(self, *given))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    patch.setattr(Runtime, "send", send)
+
+
+def drops_the_epoch_check(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ledger, "judge_epoch", lambda *given: None)
+
+
+def skips_the_seq_check(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ledger, "judge_next", lambda *given: None)
+
+
+def loses_a_command_in_the_inbox(patch: pytest.MonkeyPatch) -> None:
+    reads = ledger.Ledger.inbox
+
+    def inbox(self: ledger.Ledger, limit: int) -> Any:
+        found = reads(self, limit)
+        if len(found) > 1:
+            self.waiting.pop(found[-1].command_id)
+        return found[:-1] if len(found) > 1 else found
+
+    patch.setattr(ledger.Ledger, "inbox", inbox)
+
+
+def loses_a_prompt_of_an_interrupted_run(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(runs, "keep_inputs", lambda state: iter(()))
+
+
+def forgets_an_outcome_of_a_batch(patch: pytest.MonkeyPatch) -> None:
+    settles = Driver._settle
+
+    async def settle(self: Driver, effect: Any, done: Any) -> None:
+        if isinstance(done, Done) and len(self._flying) > 1 and "/" in effect.effect_id:
+            return
+        await settles(self, effect, done)
+
+    patch.setattr(Driver, "_settle", settle)
+
+
+def begins_effects_before_their_intent_is_kept(patch: pytest.MonkeyPatch) -> None:
+    async def settled(self: Owner) -> None:
+        if self.stale and not self._lock.locked():
+            await self.load()
+
+    async def may_begin(self: Performer, owed: Callable[[], bool]) -> bool:
+        return owed()
+
+    patch.setattr(Owner, "busy", property(lambda self: False))
+    patch.setattr(Owner, "settled", settled)
+    patch.setattr(Performer, "_may_begin", may_begin)
+
+
+def begins_effects_after_its_lease(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Owner, "in_lease", property(lambda self: True))
+
+
+def trusts_memory_after_a_failed_append(patch: pytest.MonkeyPatch) -> None:
+    appends = Owner._append
+
+    async def append(self: Owner, *given: Any) -> None:
+        try:
+            await appends(self, *given)
+        except BaseException:
+            self.stale = False
+            raise
+
+    patch.setattr(Owner, "_append", append)
+
+
+def never_looks_for_sessions_that_nobody_drives(patch: pytest.MonkeyPatch) -> None:
+    async def notice(self: Runtime) -> None:
+        for active in list(self._active.values()):
+            active.driver.look()
+
+    patch.setattr(Runtime, "_notice", notice)
+
+
+@pytest.mark.parametrize(
+    ("plant", "rules"),
+    [
+        (acknowledges_before_it_keeps, ("committed", "kept", "intent before effect", "fold is the live")),
+        (acknowledges_commands_before_they_are_taken, ("acknowledged is kept",)),
+        (drops_the_epoch_check, ("a stale writer never lands",)),
+        (skips_the_seq_check, ("no gaps", "one chain")),
+        (loses_a_command_in_the_inbox, ("acknowledged is kept",)),
+        (loses_a_prompt_of_an_interrupted_run, ("no accepted input is lost",)),
+        (forgets_an_outcome_of_a_batch, ("at most once",)),
+        (begins_effects_before_their_intent_is_kept, ("intent before effect", "no event", "died")),
+        (begins_effects_after_its_lease, ("no effects after the lease",)),
+        (trusts_memory_after_a_failed_append, ("SeqConflict", "the fold is the live state", "intent before effect")),
+        (never_looks_for_sessions_that_nobody_drives, ("not at an end",)),
+    ],
+    ids=lambda given: given.__name__ if callable(given) else "",
+)
+def test_a_planted_bug_is_found(plant, rules, monkeypatch):
+    plant(monkeypatch)
+    seed, rule = caught(rules)
+    print(f"found by seed {seed}: {rule}")
