@@ -83,12 +83,15 @@ class Rule(Value, frozen=True, kw_only=True):
     name: str = ""
 
 
-class Policy(Value, frozen=True, kw_only=True):
+class Policy(Value, frozen=True, kw_only=False):
     """Rules as data. Deny beats ask beats allow; a rule that cannot be judged is asked about; where no rule matches,
     `default` holds. `standard` allows the author's own tools and reading, and asks about the rest."""
 
     rules: tuple[Rule, ...] = ()
     default: Literal["standard", "allow", "ask", "deny"] = "standard"
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "rules", tuple(self.rules))
 
 
 class Limits(Value, frozen=True, kw_only=True):
@@ -220,7 +223,7 @@ class Origin(Value, frozen=True, kw_only=True):
     hidden: bool = False
 
 
-class ItemRef(Value, frozen=True, kw_only=True, array_like=True):
+class ItemRef(Value, frozen=True, kw_only=True, array_like=True, gc=False):
     """One visible item of the history: where it is in the log, what it is, what it weighs."""
 
     seq: Nat

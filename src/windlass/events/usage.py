@@ -10,7 +10,7 @@ NANOS_PER_USD = 1_000_000_000
 TOKENS_PER_PRICE = 1_000_000
 
 
-class Usage(Value, frozen=True, kw_only=True):
+class Usage(Value, frozen=True, kw_only=True, gc=False):
     """Tokens of one request or of many. `input_tokens` counts everything sent, cached parts included;
     `cache_read` and `cache_write` say how much of it came from or went into the provider's cache.
     `estimated` marks counts that no provider reported."""
@@ -48,6 +48,9 @@ class Price(Value, frozen=True, kw_only=True):
 
     def cost_nanos(self, usage: Usage) -> int:
         """Billionths of a dollar, rounded up: a budget is never overspent by rounding."""
+        if not usage.cache_read_tokens and not usage.cache_write_tokens:
+            scaled = usage.input_tokens * self.input + usage.output_tokens * self.output
+            return -(-scaled * 1_000 // TOKENS_PER_PRICE)
         read = min(usage.cache_read_tokens, usage.input_tokens)
         write = min(usage.cache_write_tokens, usage.input_tokens - read)
         fresh = usage.input_tokens - read - write

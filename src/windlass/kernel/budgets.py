@@ -12,6 +12,7 @@ from windlass.events.usage import Usage
 
 from .state import Spent, State
 
+NO_LIMITS = Limits()
 OUTPUT_TOKENS_MIN = 256
 """A request that could not even write this much is not made."""
 
@@ -27,18 +28,21 @@ def active_ms(state: State, scope: Scope) -> int:
 
 
 def scopes(state: State) -> list[tuple[Scope, Limits, Spent]]:
-    """The budgets that bind now, the narrow one first."""
+    """The budgets that bind now, the narrow one first. One without any limit binds nothing."""
     found: list[tuple[Scope, Limits, Spent]] = []
     if state.run is not None:
-        found.append(("run", state.limits_of_run(), state.run.spent))
-    found.append(("session", state.limits, state.spent))
+        limits = state.limits_of_run()
+        if limits != NO_LIMITS:
+            found.append(("run", limits, state.run.spent))
+    if state.limits != NO_LIMITS:
+        found.append(("session", state.limits, state.spent))
     return found
 
 
 def used(state: State, scope: Scope, spent: Spent, limit: LimitName) -> int:
     match limit:
         case "tokens":
-            return spent.usage.total_tokens
+            return spent.tally.total_tokens
         case "money":
             return spent.cost_nanos
         case "turns":
@@ -84,7 +88,7 @@ def in_steps(most: int, room: int) -> int:
 
 
 def room_by_tokens(limits: Limits, spent: Spent, input_tokens: int, most: int) -> int:
-    return most if limits.tokens is None else limits.tokens - spent.usage.total_tokens - input_tokens
+    return most if limits.tokens is None else limits.tokens - spent.tally.total_tokens - input_tokens
 
 
 def room_by_money(state: State, limits: Limits, spent: Spent, input_tokens: int, most: int) -> int:
@@ -118,7 +122,7 @@ def exhausted(state: State, input_tokens: int) -> BudgetStopped | None:
         most = state.current_model.max_output_tokens
         least = min(OUTPUT_TOKENS_MIN, most)
         if limits.tokens is not None and room_by_tokens(limits, spent, input_tokens, most) < least:
-            return BudgetStopped(limit="tokens", scope=scope, used=spent.usage.total_tokens, allowed=limits.tokens)
+            return BudgetStopped(limit="tokens", scope=scope, used=spent.tally.total_tokens, allowed=limits.tokens)
         if limits.cost_nanos is not None and room_by_money(state, limits, spent, input_tokens, most) < least:
             return BudgetStopped(limit="money", scope=scope, used=spent.cost_nanos, allowed=limits.cost_nanos)
     return None

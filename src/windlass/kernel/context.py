@@ -41,8 +41,8 @@ def fixed_tokens(state: State) -> int:
 def context_tokens(state: State) -> int:
     """How large the next request will be: what the provider counted last time plus what came since, or our estimate
     where that is larger."""
-    arriving = sum(state.inputs[seq].tokens for seq in state.steering if seq in state.inputs)
-    pending = sum(ref.tokens for ref in state.notes)
+    arriving = sum([state.inputs[seq].tokens for seq in state.steering]) if state.steering else 0
+    pending = sum([ref.tokens for ref in state.notes]) if state.notes else 0
     estimate = fixed_tokens(state) + state.history_tokens
     if state.measured_tokens:
         since = max(0, state.history_tokens - state.measured_at_tokens)
@@ -170,7 +170,8 @@ def start(state: State, trigger: Trigger, leaving: list[ItemRef]) -> Iterator[De
         tokens=sum(ref.tokens for ref in leaving),
         attempt=state.compaction.failures + 1,
     )
-    yield requests.intend(state, lane="compact", attempt=1, input_tokens=summary_tokens(state))
+    tokens = summary_tokens(state)
+    yield requests.intend(state, "compact", tokens, budgets.output_room(state, tokens), attempt=1)
 
 
 def summary_tokens(state: State) -> int:

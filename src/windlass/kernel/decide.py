@@ -394,7 +394,7 @@ def on_shut_down(state: State, fact: se.SessionShutDown) -> Decisions:
         se.ModelTotals(
             model=name,
             requests=totals.requests,
-            usage=totals.usage,
+            usage=totals.usage.total(),
             cost_nanos=totals.cost_nanos,
             duration_ms=totals.duration_ms,
         )

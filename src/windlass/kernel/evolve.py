@@ -6,14 +6,15 @@ private to its owner.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from windlass.events import calls, context, hooks, permissions, questions, runs, sessions, turns
 from windlass.events.base import Event
-from windlass.events.errors import NotLegal
+from windlass.events.codec import Unknown
+from windlass.events.errors import NeedsNewer, NotLegal
 from windlass.events.ids import prompt_id, signal_id, timer_id
 from windlass.events.specs import ItemRef, ToolSpec
 from windlass.events.usage import Usage
@@ -23,19 +24,39 @@ from .state import Call, Input, OpenRequest, Run, State, Turn, bounded
 
 Arm = Callable[[State, Any], None]
 
+AWAITING_TOOLS, BETWEEN = st.AwaitingTools(), st.Between()
+
 
 def evolve(state: State, event: Event) -> None:
     """Folds one event into the state. Raises `NotLegal` for an event that cannot stand here."""
-    state.seq += 1
-    arm = EVOLVE.get(type(event))
-    if arm is None:
-        raise NotLegal(f"event {state.seq}: {type(event).__name__} is not an event of a log")
+    evolve_all(state, (event,))
+
+
+def evolve_all(state: State, events: Iterable[Event | Unknown]) -> None:
+    """Folds events one after the other. Unknown ones are passed over where they may be, else `NeedsNewer` is raised."""
+    table: dict[type, Arm] = EVOLVE
+    event: Any = None
     try:
-        arm(state, event)
+        for event in events:
+            state.seq += 1
+            arm = table.get(type(event))
+            if arm is not None:
+                arm(state, event)
+            else:
+                pass_over(state, event)
     except (KeyError, AttributeError, AssertionError, ValueError, IndexError) as error:
         raise NotLegal(
             f"event {state.seq}: {event.__struct_config__.tag} is not legal in {type(state.phase).__name__}: {error!r}"
         ) from error
+
+
+def pass_over(state: State, event: Event | Unknown) -> None:
+    """An event without an arm: one of a later version, or none of a log."""
+    if not isinstance(event, Unknown):
+        raise NotLegal(f"event {state.seq}: {type(event).__name__} is not an event of a log")
+    if not event.skippable:
+        state.seq -= 1
+        raise NeedsNewer(event.tag, state.seq + 1)
 
 
 def tick(state: State, at_ms: int, fact: type) -> None:
@@ -53,13 +74,17 @@ def tick(state: State, at_ms: int, fact: type) -> None:
 
 def working(state: State) -> bool:
     """Whether the session's own time passes: a model or a tool is at work for it."""
-    match state.phase:
-        case st.AwaitingModel() | st.Compacting():
-            return True
-        case st.AwaitingTools() | st.BackingOff():
-            return any(call.status in ("requested", "allowed", "started") for call in state.calls.values())
-        case _:
-            return False
+    phase = type(state.phase)
+    if phase is st.AwaitingModel or phase is st.Compacting:
+        return True
+    if phase is st.AwaitingTools or phase is st.BackingOff:
+        for call in state.calls.values():
+            if call.status in WORKED_ON:
+                return True
+    return False
+
+
+WORKED_ON = ("requested", "allowed", "started")
 
 
 # --- the session itself -------------------------------------------------------------------------------------------
@@ -286,7 +311,7 @@ def run_started(state: State, event: runs.RunStarted) -> None:
 
 def between(state: State) -> None:
     """Where an active run is when no request is out: in its turn, with what a person runs meanwhile, or between."""
-    state.phase = st.AwaitingTools() if state.turn is not None or state.calls else st.Between()
+    state.phase = AWAITING_TOOLS if state.turn is not None or state.calls else BETWEEN
 
 
 def run_ended(state: State, event: runs.Terminal) -> None:
@@ -434,16 +459,18 @@ def turn_finished(state: State, event: runs.TurnFinished) -> None:
 
 
 def flush_notes(state: State) -> None:
-    for ref in state.notes:
-        push(state, ref)
-    state.notes = []
+    if state.notes:
+        for ref in state.notes:
+            push(state, ref)
+        state.notes = []
 
 
 def model_requested(state: State, event: turns.ModelRequested) -> None:
     assert state.active, "no run is active"
-    for request in [r for r in state.requests.values() if r.lane == event.lane]:
-        spend_lost(state, request)
-        del state.requests[request.request_id]
+    if state.requests:
+        for request in [r for r in state.requests.values() if r.lane == event.lane]:
+            spend_lost(state, request)
+            del state.requests[request.request_id]
     state.requests[event.request_id] = OpenRequest(
         request_id=event.request_id,
         lane=event.lane,
@@ -463,17 +490,36 @@ def model_requested(state: State, event: turns.ModelRequested) -> None:
         flush_notes(state)
         state.phase = st.AwaitingModel(request_id=event.request_id)
         state.requested_once = True
-        state.sent = state.shape(event.output_tokens, wrap_up=state.turn.wrap_up)
+        note_shape(state, event.output_tokens)
         assert state.run is not None
         state.run.failure = None
     state.retry = None
+
+
+def note_shape(state: State, output_tokens: int) -> None:
+    """Remembers how a request began; most begin as the one before did."""
+    sent, run, turn = state.sent, state.run, state.turn
+    assert run is not None
+    assert turn is not None
+    if (
+        sent is None
+        or run.options is not None
+        or sent.tools is not None
+        or sent.model != state.model.name
+        or sent.output_tokens != output_tokens
+        or sent.wrap_up != turn.wrap_up
+        or sent.output != state.settings.output_required
+    ):
+        state.sent = state.shape(output_tokens, wrap_up=turn.wrap_up)
 
 
 def model_replied(state: State, event: turns.ModelReplied) -> None:
     request = state.requests.pop(event.request_id)
     run = state.run
     assert run is not None
-    used = reported(event.usage, request, event.tokens)
+    used = event.usage
+    if used.input_tokens <= 0 and used.output_tokens <= 0:
+        used = reported(used, request, event.tokens)
     cost = event.cost_nanos if event.cost_nanos is not None else cost_of(request, used)
     spend(state, event.model or request.model, used, cost, duration_ms=event.duration_ms)
     run.attempts = 0
@@ -482,8 +528,8 @@ def model_replied(state: State, event: turns.ModelReplied) -> None:
     turn = state.turn
     assert turn is not None
     run.overflowed = False
-    if event.usage.input_tokens and not event.usage.estimated:
-        state.measured_tokens = event.usage.input_tokens
+    if used.input_tokens > 0 and not used.estimated:
+        state.measured_tokens = used.input_tokens
         state.measured_at_tokens = state.history_tokens
     turn.finish = event.finish
     run.last_finish = event.finish
@@ -494,7 +540,7 @@ def model_replied(state: State, event: turns.ModelReplied) -> None:
         push(state, ItemRef(seq=state.seq, kind="assistant", tokens=event.tokens, bytes=event.bytes))
     else:
         run.empty_replies += 1
-    state.phase = st.AwaitingTools()
+    state.phase = AWAITING_TOOLS
 
 
 def model_failed(state: State, event: turns.ModelFailed) -> None:
@@ -565,24 +611,25 @@ def spend_lost(state: State, request: OpenRequest) -> None:
 
 def spend(state: State, model: str, usage: Usage, cost: int, *, duration_ms: int = 0) -> None:
     """Books what a request used, on the run, the session and the model. Nothing that is reported gives budget back."""
-    if usage.input_tokens < 0 or usage.output_tokens < 0:
+    if usage.input_tokens < 0 or usage.output_tokens < 0 or cost < 0:
+        cost = max(0, cost)
         usage = msgspec.structs.replace(
             usage, input_tokens=max(0, usage.input_tokens), output_tokens=max(0, usage.output_tokens)
         )
-    cost = max(0, cost)
     run = state.run
     if run is not None:
-        run.spent.usage += usage
+        run.spent.tally.add(usage)
         run.spent.cost_nanos += cost
-        run.usage_here += usage
+        run.usage_here.add(usage)
         run.cost_here += cost
-    state.spent.usage += usage
+    state.spent.tally.add(usage)
     state.spent.cost_nanos += cost
-    if model not in state.totals and len(state.totals) >= st.TOTALS_MAX:
-        model = "other"
-    totals = state.totals.setdefault(model, st.Totals())
+    totals = state.totals.get(model)
+    if totals is None:
+        name = model if len(state.totals) < st.TOTALS_MAX else "other"
+        totals = state.totals.setdefault(name, st.Totals())
     totals.requests += 1
-    totals.usage += usage
+    totals.usage.add(usage)
     totals.cost_nanos += cost
     totals.duration_ms += duration_ms
 
@@ -614,7 +661,8 @@ def tool_requested(state: State, event: calls.ToolRequested) -> None:
 def count_repeat(run: Run, tool: str, digest: str) -> None:
     key = f"{tool}:{digest}"
     run.repeats[key] = run.repeats.pop(key, 0) + 1
-    bounded(run.repeats, st.REPEATS_MAX)
+    if len(run.repeats) > st.REPEATS_MAX:
+        bounded(run.repeats, st.REPEATS_MAX)
 
 
 def tool_prepared(state: State, event: calls.ToolPrepared) -> None:
@@ -933,12 +981,18 @@ def compaction_undone(state: State, event: context.CompactionUndone) -> None:
 
 def context_elided(state: State, event: context.ContextElided) -> None:
     chosen = set(event.seqs)
-    for index, ref in enumerate(state.history):
+    left = len(chosen)
+    # From the end: what was not elided before is among the newest.
+    for index in range(len(state.history) - 1, -1, -1):
+        ref = state.history[index]
         if ref.seq in chosen and ref.kind == "result" and not ref.elided:
-            small = msgspec.structs.replace(ref, tokens=min(ref.tokens, ELIDED_TOKENS), bytes=0, elided=True)
-            state.history_tokens += small.tokens - ref.tokens
-            state.history_bytes += small.bytes - ref.bytes
-            state.history[index] = small
+            tokens = min(ref.tokens, ELIDED_TOKENS)
+            state.history[index] = ItemRef(seq=ref.seq, kind="result", tokens=tokens, part=ref.part, elided=True)
+            state.history_tokens += tokens - ref.tokens
+            state.history_bytes -= ref.bytes
+            left -= 1
+            if not left:
+                break
     state.measured_tokens = 0
     dirty(state, "elision")
 

@@ -16,7 +16,7 @@ from windlass.events.sessions import SessionForked, SessionRewound
 from windlass.events.specs import ItemRef
 
 from .decide import LEGAL, step
-from .evolve import evolve, tick
+from .evolve import evolve, evolve_all, tick
 from .state import STATE_VERSION, New, State
 
 KERNEL_VERSION = "1"
@@ -26,15 +26,15 @@ COMPACTED = (CompactionFinished, ContextTruncated)
 
 def fold_append(state: State, append: codec.Appended) -> None:
     """Folds one append. Raises `NeedsNewer` at an event that may not be skipped, `Damaged` at a gap."""
-    if append.first_seq != state.seq + 1:
-        raise Damaged(f"append begins at {append.first_seq}, expected {state.seq + 1}", seq=state.seq + 1)
-    tick(state, append.at_ms, type(append.events[0]))
-    for event in append.events:
-        known = codec.require_known(event, state.seq + 1)
-        if known is None:
-            state.seq += 1
-        else:
-            evolve(state, known)
+    _fold(state, append.first_seq, append.at_ms, append.events)
+
+
+def _fold(state: State, first_seq: int, at_ms: int, events: list[Event | codec.Unknown]) -> None:
+    if first_seq != state.seq + 1:
+        raise Damaged(f"append begins at {first_seq}, expected {state.seq + 1}", seq=state.seq + 1)
+    if at_ms > state.now_ms:
+        tick(state, at_ms, type(events[0]))
+    evolve_all(state, events)
 
 
 def fold(appends: Iterable[codec.Appended], state: State | None = None) -> State:
@@ -47,7 +47,12 @@ def fold(appends: Iterable[codec.Appended], state: State | None = None) -> State
 
 def fold_lines(lines: Iterable[bytes], state: State | None = None) -> State:
     """The state of a log as stored. Reads no content."""
-    return fold((codec.decode(line, bodies=False) for line in lines), state)
+    found = state if state is not None else State()
+    read = codec.skeletons
+    for line in lines:
+        first_seq, at_ms, events = read(line)
+        _fold(found, first_seq, at_ms, events)
+    return found
 
 
 def visible(state: State) -> tuple[ItemRef, ...]:

@@ -100,8 +100,8 @@ def overview(state: State) -> Overview:
         scope=state.scope,
         created_ms=state.started_ms,
         updated_ms=state.now_ms,
-        input_tokens=state.spent.usage.input_tokens,
-        output_tokens=state.spent.usage.output_tokens,
+        input_tokens=state.spent.tally.input_tokens,
+        output_tokens=state.spent.tally.output_tokens,
         cost_nanos=state.spent.cost_nanos,
         metadata=dict(state.metadata),
     )

@@ -14,10 +14,10 @@ from . import budgets
 from .state import State
 
 
-def prefix(state: State, input_tokens: int, *, wrap_up: bool) -> Iterator[Decision]:
+def prefix(state: State, output_tokens: int, *, wrap_up: bool) -> Iterator[Decision]:
     """Says so where the next request of the main lane will not begin with the bytes of the last one."""
     reasons = list(state.prefix_reasons)
-    before, now = state.sent, state.shape(budgets.output_room(state, input_tokens), wrap_up=wrap_up)
+    before, now = state.sent, state.shape(output_tokens, wrap_up=wrap_up)
     if before is not None and before != now:
         changed = {
             "model": before.model != now.model,
@@ -29,9 +29,8 @@ def prefix(state: State, input_tokens: int, *, wrap_up: bool) -> Iterator[Decisi
         yield PrefixChanged(reasons=tuple(reasons))  # type: ignore[arg-type]
 
 
-def intend(state: State, *, lane: Lane, attempt: int, input_tokens: int) -> ModelRequested:
+def intend(state: State, lane: Lane, input_tokens: int, output: int, *, attempt: int) -> ModelRequested:
     """The intent to make a request now, with what it may use at the most."""
-    output = budgets.output_room(state, input_tokens)
     if lane == "compact":
         output = min(output, state.settings.summary_tokens_max)
     return ModelRequested(

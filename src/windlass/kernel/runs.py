@@ -164,7 +164,7 @@ def ended(state: State, kind: type[Terminal], stop: StopReason, **more: Any) -> 
         run_id=run.run_id,
         stop=stop,
         commands=tuple(run.commands),
-        usage=run.usage_here,
+        usage=run.usage_here.total(),
         cost_nanos=run.cost_here,
         turns=run.turns_here,
         **more,
@@ -372,14 +372,17 @@ def next_turn(state: State, note: str | None = None) -> Iterator[Decision]:
         yield from come_to_rest(state)
         return
     yield from budgets.warnings(state)
-    limit = over_limit(state, context.context_tokens(state))
+    tokens = context.context_tokens(state)
+    limit = over_limit(state, tokens)
     if limit is None or limit.limit in ("tokens", "money"):
         # A smaller request may fit into what is left.
+        before = state.seq
         yield from context.make_room(state)
         if isinstance(state.phase, st.Compacting):
             return
-    tokens = context.context_tokens(state)
-    limit = over_limit(state, tokens)
+        if state.seq != before:
+            tokens = context.context_tokens(state)
+            limit = over_limit(state, tokens)
     wrap_up = False
     if limit is not None:
         wrap_up = may_wrap_up(state, limit, tokens)
@@ -389,7 +392,8 @@ def next_turn(state: State, note: str | None = None) -> Iterator[Decision]:
         if not wrap_up:
             yield from stop_at_limit(state)
             return
-    yield from requests.prefix(state, tokens, wrap_up=wrap_up)
+    output = budgets.output_room(state, tokens)
+    yield from requests.prefix(state, output, wrap_up=wrap_up)
     notes = (note,) if note is not None else ()
     if not notes and not state.steering and not state.notes and state.history[-1].kind == "assistant":
         # A request that ends with the model's own words asks for nothing.
@@ -401,7 +405,7 @@ def next_turn(state: State, note: str | None = None) -> Iterator[Decision]:
         notes=(*notes, "wrap_up") if wrap_up else notes,
         wrap_up=wrap_up,
     )
-    yield requests.intend(state, lane="main", attempt=run.attempts + 1, input_tokens=tokens)
+    yield requests.intend(state, "main", tokens, output, attempt=run.attempts + 1)
 
 
 def try_again(state: State) -> Iterator[Decision]:
@@ -412,12 +416,12 @@ def try_again(state: State) -> Iterator[Decision]:
     tokens = context.summary_tokens(state) if summary else context.context_tokens(state)
     limit = budgets.exhausted(state, tokens)
     if limit is None or limit.limit in ("turns", "calls"):
+        output = budgets.output_room(state, tokens)
         if not summary:
             assert state.turn is not None
-            yield from requests.prefix(state, tokens, wrap_up=state.turn.wrap_up)
-        yield requests.intend(
-            state, lane="compact" if summary else "main", attempt=run.attempts + 1, input_tokens=tokens
-        )
+            yield from requests.prefix(state, output, wrap_up=state.turn.wrap_up)
+        lane: Literal["main", "compact"] = "compact" if summary else "main"
+        yield requests.intend(state, lane, tokens, output, attempt=run.attempts + 1)
     elif summary:
         yield from context.give_up(state, "budget")
     else:

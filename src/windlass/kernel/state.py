@@ -98,12 +98,15 @@ class Compacting(Phase, frozen=True, kw_only=True, tag="compacting"):
 
 AnyPhase = New | Idle | Asked | Asleep | Between | AwaitingModel | BackingOff | AwaitingTools | Compacting
 
+ACTIVE = frozenset({Between, AwaitingModel, BackingOff, AwaitingTools, Compacting})
+"""The phases in which a run is going on."""
+
 CallStatus = Literal[
     "requested", "prepared", "asked", "allowed", "started", "delegated", "suspended", "unknown", "answering", "closed"
 ]
 
 
-class Call(msgspec.Struct, kw_only=True):
+class Call(msgspec.Struct, kw_only=True, gc=False):
     """One tool call on its way to its one result."""
 
     call_id: str
@@ -124,7 +127,7 @@ class Call(msgspec.Struct, kw_only=True):
     bytes: int = 0
 
 
-class Ask(msgspec.Struct, kw_only=True):
+class Ask(msgspec.Struct, kw_only=True, gc=False):
     """A question to a person that is open."""
 
     ask_id: str
@@ -139,7 +142,7 @@ class Ask(msgspec.Struct, kw_only=True):
     missed: bool = False
 
 
-class OpenRequest(msgspec.Struct, kw_only=True):
+class OpenRequest(msgspec.Struct, kw_only=True, gc=False):
     """A model request whose outcome is not in the log yet."""
 
     request_id: str
@@ -154,7 +157,7 @@ class OpenRequest(msgspec.Struct, kw_only=True):
     """Of the model that was asked, whichever model the session has when the reply comes."""
 
 
-class Input(msgspec.Struct, kw_only=True):
+class Input(msgspec.Struct, kw_only=True, gc=False):
     """Something said to the agent that has not entered the history yet."""
 
     seq: int
@@ -170,7 +173,7 @@ class Input(msgspec.Struct, kw_only=True):
     options: RunOptions | None = None
 
 
-class Timer(msgspec.Struct, kw_only=True):
+class Timer(msgspec.Struct, kw_only=True, gc=False):
     """A time at which something is to happen."""
 
     timer_id: str
@@ -179,14 +182,53 @@ class Timer(msgspec.Struct, kw_only=True):
     seq: int
 
 
-class Spent(msgspec.Struct, kw_only=True):
+class Tally(msgspec.Struct, kw_only=True, gc=False):
+    """A sum of usages that is only added to, in place: cheaper than a new value for every reply."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    estimated: bool = False
+
+    def add(self, usage: Usage) -> None:
+        self.input_tokens += usage.input_tokens
+        self.output_tokens += usage.output_tokens
+        if usage.cache_read_tokens or usage.cache_write_tokens or usage.reasoning_tokens or usage.estimated:
+            self.cache_read_tokens += usage.cache_read_tokens
+            self.cache_write_tokens += usage.cache_write_tokens
+            self.reasoning_tokens += usage.reasoning_tokens
+            self.estimated = self.estimated or usage.estimated
+
+    @property
+    def total_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def total(self) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cache_read_tokens=self.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens,
+            estimated=self.estimated,
+        )
+
+
+class Spent(msgspec.Struct, kw_only=True, gc=False):
     """What was used of the budgets."""
 
-    usage: Usage = Usage()
+    tally: Tally = msgspec.field(default_factory=Tally)
     cost_nanos: int = 0
     turns: int = 0
     calls: int = 0
     active_ms: int = 0
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens, as a value."""
+        return self.tally.total()
 
 
 class Run(msgspec.Struct, kw_only=True):
@@ -198,7 +240,7 @@ class Run(msgspec.Struct, kw_only=True):
     options: RunOptions | None = None
     spent: Spent = msgspec.field(default_factory=Spent)
     turns_here: int = 0
-    usage_here: Usage = Usage()
+    usage_here: Tally = msgspec.field(default_factory=Tally)
     cost_here: int = 0
     attempts: int = 0
     """How many requests failed in a row."""
@@ -223,7 +265,7 @@ class Run(msgspec.Struct, kw_only=True):
     last_finish: str | None = None
 
 
-class Turn(msgspec.Struct, kw_only=True):
+class Turn(msgspec.Struct, kw_only=True, gc=False):
     """The open turn."""
 
     turn_id: str
@@ -240,7 +282,7 @@ class Totals(msgspec.Struct, kw_only=True):
     """Use of one model over the session's life."""
 
     requests: int = 0
-    usage: Usage = Usage()
+    usage: Tally = msgspec.field(default_factory=Tally)
     cost_nanos: int = 0
     duration_ms: int = 0
 
@@ -379,7 +421,7 @@ class State(msgspec.Struct, kw_only=True):
     @property
     def active(self) -> bool:
         """Whether a run is going on."""
-        return isinstance(self.phase, Between | AwaitingModel | BackingOff | AwaitingTools | Compacting)
+        return type(self.phase) in ACTIVE
 
     @property
     def current_model(self) -> ModelRef:
