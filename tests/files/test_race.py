@@ -74,8 +74,13 @@ WAYS: list[tuple[str, dict[str, str], int]] = [
 ]
 
 
+LONG_WAYS = [(tool, args, 10 * tries) for tool, args, tries in WAYS]
+
+
 @pytest.mark.parametrize("means", MEANS)
-@pytest.mark.parametrize(("tool", "args", "tries"), WAYS, ids=lambda value: str(value))
+@pytest.mark.parametrize(
+    ("tool", "args", "tries"), [*WAYS, *(pytest.param(*way, marks=pytest.mark.long) for way in LONG_WAYS)], ids=str
+)
 def test_swapping_links_never_lets_a_reader_out(tmp_path, means, tool, args, tries):
     bench = Bench(tmp_path, means=means, gitignore=False)
     with swapping(bench):

@@ -1,0 +1,81 @@
+"""Every program in examples/ runs as it is, offline, in an empty directory, and says what it promises to say."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+TIME_S = 60
+
+SAID = {
+    "first_agent": [
+        "17 + 28 is 45.",
+        "2 turns, 20 tokens written, $0.00",
+    ],
+    "approval_elsewhere": [
+        "the run ended asked, waiting for 1 approval",
+        "approved a call of pay in session march",
+        "The March invoice is paid.",
+    ],
+    "survive_a_kill": [
+        "the first process was ended by signal 9",
+        "Both pages are here.",
+        "page 1, attempt 1",
+        "page 2, attempt 1",
+        "page 2, attempt 2",
+        "the same key both times: True",
+    ],
+    "budget": [
+        "max_turns: I looked 3 levels deep, and there is more.",
+        "call_budget: I looked 5 levels deep, and there is more.",
+        "max_turns: I looked 50 levels deep, and there is more.",
+    ],
+    "structured_output": [
+        "Invoice(number='2024-17', cents=129900, paid=False)",
+        "2 requests",
+    ],
+    "hooks": [
+        "before_tool:only_ours: allowed",
+        "before_tool:sign: changed",
+        "sent to ada@example.org: hello -- the robot",
+        "before_tool:only_ours: denied",
+        "One was sent, one was refused.",
+        "watched: send to ada@example.org, send to eve@elsewhere.example",
+    ],
+    "fork_and_compare": [
+        "trip: Three days in Bern. (asked so far: 1)",
+        "trip-cheaper: Cheaper! Two days in Bern. (asked so far: 2)",
+        "trip-warmer: Warmer! Three days in Lugano. (asked so far: 2)",
+        "the origin has not changed: True",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_the_example_says_what_it_promises(name, tmp_path):
+    environment = {key: value for key, value in os.environ.items() if not key.endswith(("_API_KEY", "_BASE_URL"))}
+    environment["PYTHONPATH"] = str(ROOT / "src")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", EXAMPLES / f"{name}.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIME_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == SAID[name]
+
+
+def test_every_example_is_run_and_listed():
+    programs = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+    assert programs == sorted(SAID)
+    listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert [name for name in programs if f"({name}.py)" not in listed] == []
