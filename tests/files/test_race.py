@@ -68,7 +68,7 @@ def outcome(bench: Bench, tool: str, args: dict[str, str]) -> str:
 
 WAYS: list[tuple[str, dict[str, str], int]] = [
     ("read", {"path": "file.txt"}, TRIES),
-    ("read", {"path": "folder/inner.txt"}, TRIES),
+    ("read", {"path": "folder/inner.txt"}, TRIES // 2),
     ("grep", {"pattern": "secret|harmless", "path": "folder"}, TRIES // 8),
     ("grep", {"pattern": "secret|harmless"}, TRIES // 20),
 ]
@@ -86,7 +86,7 @@ def test_swapping_links_never_lets_a_reader_out(tmp_path, means, tool, args, tri
     with swapping(bench):
         seen = Counter(outcome(bench, tool, args) for _ in range(tries))
     assert seen["harmless"] + seen["refused"] == tries
-    assert min(seen["harmless"], seen["refused"]) > tries // 100, f"the swapper hardly got a turn: {seen}"
+    assert min(seen["harmless"], seen["refused"]) > tries // 1_000, f"the swapper hardly got a turn: {seen}"
 
 
 def test_the_rig_catches_a_reader_that_checks_and_then_opens(tmp_path):
