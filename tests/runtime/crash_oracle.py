@@ -9,7 +9,7 @@ from typing import Any
 
 from windlass.events import codec
 from windlass.events.base import Command, Event
-from windlass.events.blocks import plain_text
+from windlass.events.blocks import Text, plain_text
 from windlass.events.calls import ToolDenied, ToolFinished, ToolOutcomeUnknown, ToolRequested, ToolStarted
 from windlass.events.items import AssistantItem, CallPart, ResultItem, UserItem
 from windlass.events.permissions import PermissionApproved, PermissionRequested
@@ -61,7 +61,8 @@ class Story:
                     found.append("user: " + plain_text(item.content))
                 case AssistantItem():
                     calls = [f"{part.tool}{part.args}" for part in item.content if isinstance(part, CallPart)]
-                    found.append("model: " + plain_text(item.content) + " ".join(calls))
+                    text = "".join(part.text for part in item.content if isinstance(part, Text))
+                    found.append("model: " + text + " ".join(calls))
                 case ResultItem():
                     text = plain_text(item.content)
                     found.append("result: " + (UNKNOWN if UNKNOWN in text else text))

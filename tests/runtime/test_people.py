@@ -129,7 +129,6 @@ def test_a_policy_can_be_explained():
     ]
 
 
-@pytest.mark.xfail(strict=True, reason="events: Policy takes its rules by name only, DESIGN section 7 shows a list")
 def test_a_policy_takes_a_list_of_rules():
     make: Any = windlass.Policy
     assert make([windlass.allow("pay")]).rules == (windlass.allow("pay"),)

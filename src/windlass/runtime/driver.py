@@ -65,6 +65,9 @@ class Driver:
         self._poked = False
         self._changed = asyncio.Event()
         self._lost: Exception | None = None
+        self._mail = True
+        """Whether the inbox must be read: at first, and whenever the store has changed. A read for each effect would
+        cost more than the effect's own commit."""
         owner.on_taken = self.nudge
 
     # --- the loop ---
@@ -74,6 +77,7 @@ class Driver:
         When it returns, nothing that it began is still under way."""
         self._task = asyncio.current_task()
         self._lost = None
+        self._mail = True
         try:
             return await self._loop()
         except StaleEpoch as error:
@@ -100,7 +104,9 @@ class Driver:
                 raise self._lost
             # Cleared before anything is looked at: what comes after that is seen in the next round.
             self._changed.clear()
-            await self.fold_inbox()
+            if self._mail:
+                self._mail = False
+                await self.fold_inbox()
             await owner.settled()
             wanted = owed(owner.state)
             self._give_up_stale(wanted)
@@ -324,6 +330,7 @@ class Driver:
 
     def look(self) -> None:
         """Somebody wrote to the inbox: read it soon."""
+        self._mail = True
         self._changed.set()
         if self._inline is not None:
             self._do("inbox", self.fold_inbox)

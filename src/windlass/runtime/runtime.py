@@ -52,6 +52,8 @@ LEASE_MS = 15_000
 POLL_MS = 100
 PARKED_MAX = 1_000
 OWED_AT_ONCE = 200
+TAIL_RECORDS = 64
+"""How much of a log's end is read first where the newest of something is wanted."""
 DUE_EVERY_MS = 1_000
 """How often the store is asked for timers that nobody here knows of."""
 
@@ -587,13 +589,29 @@ class Runtime:
         """Waits until no run is active. Raises `Parked` where nothing here can go on with it."""
         listener = self.hub(key).subscribe(live=False)
         try:
-            while (await self.state(key)).active:
+            while await self._works(key):
                 if key in self.parked:
                     raise Parked(f"session {key.session!r} is parked: {self.parked[key]}")
-                if await listener.next_or_look(None if key in self._active else self._poll_ms / 1000) is None:
+                if not await self._until_ended(key, listener):
                     return
         finally:
             listener.close()
+
+    async def _works(self, key: Key) -> bool:
+        """Whether a run is active, as far as memory or the log can tell."""
+        active = self._active.get(key)
+        if active is None:
+            return (await self.state(key)).active
+        return active.owner.stale or active.owner.state.active
+
+    async def _until_ended(self, key: Key, listener: Subscription) -> bool:
+        """Waits until it is worth looking again; False where the listener is over."""
+        while True:
+            active = self._active.get(key)
+            sure = active is not None and not active.owner.stale
+            told = await listener.next_or_look(None if sure else self._poll_ms / 1000)
+            if not isinstance(told, Record) or isinstance(told.event, Terminal):
+                return told is not None
 
     async def result(self, key: Key) -> Result:
         """How the current run ends, or how the last one ended."""
@@ -601,15 +619,27 @@ class Runtime:
         state = await self.state(key)
         if state.run is None:
             raise UsageError(f"session {key.session!r} has had no run yet: send it a prompt first")
-        terminal: Terminal | None = None
-        reply: ModelReplied | None = None
-        async for record in self.records(key):
-            if isinstance(record.event, Terminal):
-                terminal = record.event
-            elif isinstance(record.event, ModelReplied) and record.seq == state.run.last_reply_seq:
-                reply = record.event
-        assert terminal is not None, "a session at rest has a terminal"
+        terminal = await self._last_terminal(key, state.seq)
+        reply = await self._reply(key, state.run.last_reply_seq)
         return result_of(key.session, terminal, reply, self._output(state, reply))
+
+    async def _last_terminal(self, key: Key, seq: int) -> Terminal:
+        """How the last run ended. It stands near the end of the log, so that is where it is looked for first."""
+        for back in (TAIL_RECORDS, TAIL_RECORDS * 16, seq):
+            found: Terminal | None = None
+            async for record in self.records(key, after=max(0, seq - back)):
+                if isinstance(record.event, Terminal):
+                    found = record.event
+            if found is not None:
+                return found
+        raise AssertionError("a session that had a run and is at rest has a terminal")
+
+    async def _reply(self, key: Key, seq: int | None) -> ModelReplied | None:
+        if seq is None:
+            return None
+        async for record in self.records(key, after=seq - 1):
+            return record.event if isinstance(record.event, ModelReplied) else None
+        return None
 
     def _output(self, state: State, reply: ModelReplied | None) -> Any:
         bound = self._bound.get(state.agent.name)
