@@ -13,7 +13,7 @@ from windlass.events import calls as ce
 from windlass.events import runs as re_
 from windlass.events import sessions as se
 from windlass.events.errors import KernelError
-from windlass.kernel import calls, decide, evolve, runs
+from windlass.kernel import calls, decide, evolve, legal, runs
 
 
 def found_within_the_seeds() -> str:
@@ -67,7 +67,7 @@ def start_again_whatever_the_contract(monkeypatch):
         for call in [c for c in state.calls.values() if c.status == "started" and c.epoch < state.epoch]:
             yield from decide.withdraw_inside(state, call.call_id)
             yield ce.ToolStarted(call_id=call.call_id, epoch=state.epoch, attempt=call.attempt + 1)
-        if isinstance(state.phase, decide.REQUESTING):
+        if isinstance(state.phase, legal.REQUESTING):
             yield from runs.try_again(state)
 
     monkeypatch.setitem(decide.HANDLERS, se.SessionResumed, on_resumed)
