@@ -18,6 +18,7 @@ _PLACES = {
     "ContextExceeded": "windlass.runtime.result",
     "Deny": "windlass.runtime.approvals",
     "Hook": "windlass.runtime.hooks",
+    "LimitReached": "windlass.runtime.result",
     "ModelReplied": "windlass.events.turns",
     "NeedsAnswer": "windlass.runtime.result",
     "PermissionRequested": "windlass.events.permissions",
@@ -49,6 +50,7 @@ _PLACES = {
     "deny": "windlass.runtime.policy",
     "explain": "windlass.runtime.policy",
     "external_tool": "windlass.tools.tool",
+    "file_tools": "windlass.tools.files",
     "open": "windlass.runtime.opening",
     "tool": "windlass.tools.tool",
 }
@@ -70,6 +72,7 @@ if _typing.TYPE_CHECKING:
     from windlass.runtime.result import (
         Aborted,
         ContextExceeded,
+        LimitReached,
         NeedsAnswer,
         ProviderError,
         Result,
@@ -79,6 +82,7 @@ if _typing.TYPE_CHECKING:
     from windlass.runtime.runtime import Runtime
     from windlass.runtime.session import Session
     from windlass.tools.context import ToolContext, ToolError
+    from windlass.tools.files import file_tools
     from windlass.tools.tool import external_tool, tool
 
 __all__ = [
@@ -91,6 +95,7 @@ __all__ = [
     "ContextExceeded",
     "Deny",
     "Hook",
+    "LimitReached",
     "ModelReplied",
     "NeedsAnswer",
     "PermissionRequested",
@@ -121,6 +126,7 @@ __all__ = [
     "deny",
     "explain",
     "external_tool",
+    "file_tools",
     "open",
     "tool",
 ]

@@ -269,7 +269,9 @@ async def test_a_turn_budget_stops_the_run_after_one_wrap_up():
 
 async def test_a_token_budget_is_never_passed():
     agent = math(call("add", x=1, y=1), "no more", budget=windlass.Budget(tokens=40))
-    result = await agent.run("go")
+    with pytest.raises(windlass.LimitReached, match="token budget") as caught:
+        await agent.run("go")
+    result = caught.value.result
     assert (result.status, result.stop) == ("completed", "token_budget")
     assert result.usage.total_tokens <= 40
 

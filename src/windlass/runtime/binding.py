@@ -154,12 +154,17 @@ class Bound:
             items=items,
             task_state=task_state(state),
             tools=self.offered(state),
-            output=OutputSchema(name="answer", json_schema=output) if output is not None else None,
+            output=self._output_schema(output) if output is not None else None,
             settings=settings,
             session=state.session_id,
             lane="main",
             attempt=effect.request_id,
         )
+
+    def _output_schema(self, schema: JsonObject) -> OutputSchema:
+        from .output import strict
+
+        return OutputSchema(name="answer", json_schema=schema, strict=strict(schema))
 
     def _summary_request(self, state: State, effect: CallModel, items: list[HistoryItem]) -> Request:
         keys = {ref.seq for ref in state.history}

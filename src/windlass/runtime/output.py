@@ -34,6 +34,20 @@ def schema_of(kind: Any) -> JsonObject:
     return inner
 
 
+def strict(schema: Any) -> bool:
+    """Whether a schema obeys the rules of providers' strict modes: every property of every object is required, and
+    nothing else is allowed. Fields with defaults do not."""
+    if isinstance(schema, list):
+        return all(strict(part) for part in schema)
+    if not isinstance(schema, dict):
+        return True
+    if "properties" in schema:
+        closed = schema.get("additionalProperties") is False
+        if not closed or set(schema["properties"]) != set(schema.get("required", ())):
+            return False
+    return all(strict(part) for part in schema.values())
+
+
 class Output:
     """An output type with its validator."""
 

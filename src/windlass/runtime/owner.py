@@ -96,8 +96,15 @@ class Owner:
 
     async def claim(self, runner: str, ttl_ms: int) -> None:
         """Takes the session for a runner under a new epoch. Raises `LeaseHeld` while another one lives on it."""
-        since = self.ports.monotonic_ms()
-        claim = await self.store.claim(self.key, runner=runner, ttl_ms=ttl_ms, now_ms=self.ports.now_ms(), renew=False)
+        since, now = self.ports.monotonic_ms(), self.ports.now_ms()
+        try:
+            claim = await self.store.claim(self.key, runner=runner, ttl_ms=ttl_ms, now_ms=now, renew=False)
+        except LeaseHeld as held:
+            if not self.ports.gone(held.owner):
+                raise
+            # Its process is gone for certain, so its lease is waited for by nobody.
+            over = max(now, held.until_ms) + 1
+            claim = await self.store.claim(self.key, runner=runner, ttl_ms=ttl_ms, now_ms=over, renew=False)
         self.epoch = claim.epoch
         self._runner, self._ttl_ms = runner, ttl_ms
         self._lease_until_ms = since + ttl_ms
@@ -174,6 +181,9 @@ class Owner:
                     tail[seq] = event
                     if seq > self.hub.seq:
                         news.append(Record(seq=seq, at_ms=append.at_ms, event=event, first=append.first_seq))
+        if 0 < self.epoch < state.epoch:
+            # What is owed under another epoch is owed by its owner alone.
+            raise StaleEpoch(f"session {self.key.session!r} is at epoch {state.epoch}, this owner has {self.epoch}")
         self.state = state
         self.hash = lines[-1].hash if lines else snapshot.hash if snapshot is not None else head.hash
         self._read = {sealed.hash for sealed in lines}

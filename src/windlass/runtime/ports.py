@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 from windlass.events.record import SALT_BYTES, salt_text
 
+from . import liveness
+
 SALTS_AT_ONCE = 64
 
 
@@ -39,6 +41,14 @@ class Ports(Protocol):
 
     def fresh_id(self) -> str:
         """An id that nobody has used."""
+        ...
+
+    def runner(self) -> str:
+        """A name for a runner of this process, under which it holds leases."""
+        ...
+
+    def gone(self, runner: str) -> bool:
+        """Whether the process behind a runner's name is certainly not there any more."""
         ...
 
     async def sleep_ms(self, ms: int) -> None: ...
@@ -77,6 +87,12 @@ class SystemPorts:
         raw = (stamp << 80) | int.from_bytes(os.urandom(10), "big")
         text = f"{raw:032x}"
         return f"{text[:8]}-{text[8:12]}-7{text[13:16]}-{'89ab'[int(text[16], 16) % 4]}{text[17:20]}-{text[20:]}"
+
+    def runner(self) -> str:
+        return f"runner-{self.fresh_id()}{liveness.mark()}"
+
+    def gone(self, runner: str) -> bool:
+        return liveness.gone(runner)
 
     async def sleep_ms(self, ms: int) -> None:
         await asyncio.sleep(ms / 1000)

@@ -23,6 +23,9 @@ from windlass.events.usage import NANOS_PER_USD, Usage
 
 Status = Literal["completed", "failed", "cancelled", "interrupted", "asked", "sleeping"]
 
+LIMITS = ("max_turns", "token_budget", "money_budget", "time_budget", "call_budget")
+"""Stops of a run that completed because it had to."""
+
 STATUS: dict[type[Terminal], Status] = {
     RunCompleted: "completed",
     RunFailed: "failed",
@@ -107,6 +110,10 @@ class ToolNotAllowed(RunError):
     """The run ended because a tool was not allowed."""
 
 
+class LimitReached(RunError):
+    """The run stopped at a limit before the model gave an answer."""
+
+
 class NeedsAnswer(RunError):
     """The run waits for a person, and there is no store that could keep it until they answer."""
 
@@ -117,9 +124,12 @@ class Parked(WindlassError):
 
 
 def error_of(result: Result) -> RunError | None:
-    """The exception for a run that did not complete; None for one that did."""
+    """The exception for a run that did not complete, or that was stopped with nothing to show; None otherwise."""
     if result.status == "completed":
-        return None
+        if result.stop not in LIMITS or result.text or result.output is not None:
+            return None
+        limit = result.stop.replace("_", " ")
+        return LimitReached(f"run {result.run_id} of session {result.session!r} stopped at its limit: {limit}", result)
     why = result.failure.message if result.failure is not None else result.stop.replace("_", " ")
     message = f"run {result.run_id} of session {result.session!r} ended {result.status}: {why}"
     if result.status in ("cancelled", "interrupted"):

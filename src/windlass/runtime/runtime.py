@@ -89,7 +89,7 @@ class Runtime:
         self.tenant = tenant
         self.ports = ports or SystemPorts()
         self.approver = approver
-        self.runner = f"runner-{self.ports.fresh_id()}"
+        self.runner = self.ports.runner()
         self.parked: dict[Key, str] = {}
         self._lease_ms = lease_ms
         self._poll_ms = poll_ms

@@ -38,6 +38,13 @@ class SimPorts:
     def fresh_id(self) -> str:
         return f"id-{self._world.fresh()}"
 
+    def runner(self) -> str:
+        return f"runner-{self.fresh_id()}"
+
+    def gone(self, runner: str) -> bool:
+        """Nobody is ever certain here, so that leases are waited for."""
+        return False
+
     async def sleep_ms(self, ms: int) -> None:
         await asyncio.sleep(ms / 1000)
 

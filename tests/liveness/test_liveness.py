@@ -1,0 +1,72 @@
+"""A dead neighbour's lease is not waited for; a living one's is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import windlass
+from windlass.events.errors import LeaseHeld
+from windlass.runtime import liveness
+from windlass.store.base import Key
+from windlass.testing.scripted import ScriptedModel
+
+HOLDER = """
+import asyncio, os, signal, sys, time
+from windlass.runtime.ports import SystemPorts
+from windlass.store import open_store
+from windlass.store.base import Key
+
+async def main():
+    store = await open_store(sys.argv[1])
+    key = Key("default", "held")
+    ports = SystemPorts()
+    await store.claim(key, runner=ports.runner(), ttl_ms=600_000, now_ms=ports.now_ms())
+    print("held", flush=True)
+    sys.stdin.read()
+
+asyncio.run(main())
+"""
+
+
+def hold(path) -> subprocess.Popen[str]:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    return holder
+
+
+async def test_the_lease_of_a_killed_process_is_taken_at_once_and_a_living_ones_is_not(tmp_path):
+    path = tmp_path / "work.db"
+    agent = windlass.Agent("a", model=ScriptedModel(["one", "two"]))
+    async with windlass.open(str(path), agents=[agent]) as runtime:
+        session = await runtime.session(agent, "held")
+        await session.prompt("first")
+        assert (await session.result()).text == "one"
+    holder = hold(path)
+    try:
+        async with windlass.open(str(path), agents=[agent]) as runtime:
+            with pytest.raises(LeaseHeld):
+                await runtime.store.claim(Key("default", "held"), runner="me", ttl_ms=1, now_ms=runtime.ports.now_ms())
+        holder.kill()
+        holder.wait()
+        async with windlass.open(str(path), agents=[agent]) as runtime:
+            session = await runtime.session(agent, "held")
+            async for _ in session.prompt("second"):
+                pass
+            assert (await session.result()).text == "two"
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+def test_only_a_process_that_is_certainly_gone_is_gone():
+    assert not liveness.gone(f"runner-x{liveness.mark()}")
+    assert not liveness.gone("runner-x"), "nothing is known of it"
+    assert not liveness.gone(f"runner-x@00000000-0000:{os.getpid()}:1"), "another machine, or before a restart"
+    assert liveness.gone(f"runner-x@{liveness.boot_id()}:{os.getpid()}:1"), "another process had this number before"
