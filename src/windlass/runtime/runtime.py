@@ -144,7 +144,7 @@ class Runtime:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for active in self._active.values():
+        for active in list(self._active.values()):
             await active.owner.release()
         for hub in self._hubs.values():
             hub.close()
@@ -338,6 +338,9 @@ class Runtime:
         rendered = bound.instructions(owner.state)
         if rendered is not None:
             await owner.take(rendered)
+        if self._closed:
+            await owner.release()
+            raise UsageError("this runtime is closed: open another one")
         seat = SessionSeat(owner)
         hooks = Hooks(bound.agent.hooks, self.ports)
         performer = Performer(owner, bound, self._plane, seat, bound.agent.approver or self.approver, hooks)

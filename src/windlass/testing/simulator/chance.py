@@ -23,12 +23,14 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     crash_await: float = 0.0
     crash_any: float = 0.0
     stall: float = 0.0
+    stall_await: float = 0.0
     close: float = 0.0
     clock_jump: float = 0.0
     # the store
     latency: float = 0.0
     lost_before: float = 0.0
     lost_after: float = 0.0
+    twice: float = 0.0
     late: float = 0.0
     full: float = 0.0
     poison: float = 0.0
@@ -58,11 +60,13 @@ _RANGES: dict[str, tuple[float, float, float]] = {
     "crash_await": (0.5, 0.001, 0.01),
     "crash_any": (0.6, 0.02, 0.2),
     "stall": (0.35, 0.02, 0.2),
+    "stall_await": (0.35, 0.001, 0.01),
     "close": (0.3, 0.02, 0.15),
     "clock_jump": (0.4, 0.02, 0.2),
     "latency": (0.8, 0.05, 0.6),
     "lost_before": (0.35, 0.005, 0.05),
     "lost_after": (0.35, 0.005, 0.05),
+    "twice": (0.3, 0.01, 0.1),
     "late": (0.7, 0.2, 0.9),
     "full": (0.25, 0.01, 0.08),
     "poison": (0.1, 0.002, 0.01),
@@ -77,7 +81,7 @@ _RANGES: dict[str, tuple[float, float, float]] = {
     "tool_suspends": (0.3, 0.05, 0.2),
     "tool_asks": (0.3, 0.05, 0.2),
     "by_inbox": (0.7, 0.1, 0.6),
-    "gives_up": (0.3, 0.02, 0.15),
+    "gives_up": (0.4, 0.05, 0.4),
     "stops": (0.7, 0.05, 0.35),
     "forks": (0.4, 0.02, 0.12),
     "follows": (0.5, 0.1, 0.6),

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 SESSIONS_MAX = 5
 THINK_MS = (5, 200, 1_500, 8_000)
-PATIENCE_S = (0.01, 0.5, 5.0)
+PATIENCE_S = (0.001, 0.01, 0.1, 1.0)
 RESENDS_MAX = 3
 FOLLOW_S = 30.0
 """How long somebody watches a prompt that does not come to its end."""

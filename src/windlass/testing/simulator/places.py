@@ -42,6 +42,7 @@ WORLD = (
     "lost_acknowledgement",
     "cancelled_after_append",
     "late_append",
+    "second_append_refused",
     "storage_full",
     "store_poisoned",
     "read_error",

@@ -10,7 +10,15 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from windlass.events.errors import LeaseHeld, StaleEpoch, StorageFull, StoreError, StorePoisoned
+from windlass.events.errors import (
+    CommandTaken,
+    LeaseHeld,
+    SeqConflict,
+    StaleEpoch,
+    StorageFull,
+    StoreError,
+    StorePoisoned,
+)
 from windlass.events.record import Sealed
 from windlass.store.base import (
     BlobInfo,
@@ -157,6 +165,8 @@ class SimStore:
         except StaleEpoch:
             world.reached("stale_append_refused")
             raise
+        if chance.hit(world.rates.twice):
+            self._again(key, sealed, takes, more)
         if chance.hit(world.rates.lost_after):
             world.reached("lost_acknowledgement")
             raise ConnectionLost("the connection was lost after the append")
@@ -166,6 +176,13 @@ class SimStore:
         except asyncio.CancelledError:
             world.reached("cancelled_after_append")
             raise
+
+    def _again(self, key: Key, sealed: Sealed, takes: Sequence[str], more: dict[str, Any]) -> None:
+        """The same append reaches the disk twice, as over a connection that repeats what it did not hear of."""
+        try:
+            self._disk.write(self._actor, key, sealed, takes, more)
+        except (SeqConflict, CommandTaken):
+            self._world.reached("second_append_refused")
 
     def _perhaps_late(self, key: Key, sealed: Sealed, takes: Sequence[str], more: dict[str, Any]) -> None:
         """Nobody waits any more, but what was handed over may still be written."""

@@ -180,7 +180,7 @@ class Watch:
         """One who was replaced may not begin anything after its lease."""
         if epoch == self.epochs[found.key]:
             return
-        self._world.reached("stale_dispatch")
+        self._world.reached("stale_dispatch_in_lease")
         _, until = actor.leases.get(found.key, (0, 0.0))
         self._hold("no effects after the lease", self._world.loop.time() <= until, f"{what} of {found.key.session}")
 

@@ -137,6 +137,9 @@ class World:
             self.crash(actor, where)
         if actor.dead:
             await self.loop.create_future()
+        if chance.hit(rates.stall_await):
+            self._stall(actor, STALL_MS[-1])
+            await asyncio.sleep(0)
         sample = chance.random()
         if sample < rates.latency:
             await asyncio.sleep(chance.one(LATENCY_MS) / 1000)
