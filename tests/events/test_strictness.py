@@ -113,14 +113,17 @@ def test_null_stands_only_where_none_may_stand(cls, data):
     for spot in spots(data.draw(wholly_drawn(cls))):
         if not spot.place.optional:
             assert spot.complaint_about(None).endswith("got null")
-        elif not _one_source_of_a_block(spot.place):
+        elif not _one_of_several(spot.place):
             assert spot.decoded_with(None) is not None
 
 
-def _one_source_of_a_block(place: builders.Place) -> bool:
-    """Whether the field is the one source of its block, which may not be taken away."""
-    found = isinstance(place.owner, dict) and place.owner.get("type") in ("image", "audio", "document", "resource")
-    return found and place.key in ("data", "blob", "text")
+def _one_of_several(place: builders.Place) -> bool:
+    """Whether the field is the one source of its block, or what its call was given, which may not be taken away."""
+    if not isinstance(place.owner, dict):
+        return False
+    if place.owner.get("type") in ("image", "audio", "document", "resource"):
+        return place.key in ("data", "blob", "text")
+    return "ordinal" in place.owner and "tool" in place.owner and place.key in ("args", "text", "malformed")
 
 
 @EVERY_EVENT

@@ -15,7 +15,7 @@ from windlass.events import codec
 from windlass.events.base import Command
 from windlass.events.blocks import Text
 from windlass.events.calls import CallReceived, MountReceived, ResultReceived, ToolSettled, UserCallBody
-from windlass.events.context import CompactionFinished, ContextTruncated, UndoReceived
+from windlass.events.context import UndoReceived
 from windlass.events.errors import Refused
 from windlass.events.questions import AnswerReceived
 from windlass.events.runs import (
@@ -70,7 +70,7 @@ async def admitted(command: Command, *, store: Store, key: Key, state: State, bo
             restored, at = await visible_at(store, key, command.to_seq)
             return msgspec.structs.replace(command, to_seq=at, restored=restored)
         case UndoReceived():
-            return msgspec.structs.replace(command, restored=await before_compaction(store, key, state))
+            return msgspec.structs.replace(command, restored=await before_compaction(store, key))
         case ChangeReceived(change=ChangeModel(model=wanted)):
             change = ChangeModel(model=bound.known_model(wanted.name))
             return msgspec.structs.replace(command, change=change)
@@ -106,27 +106,16 @@ def _prepared_call(command: CallReceived, state: State, bound: Bound) -> Command
 
 
 async def visible_at(store: Store, key: Key, to_seq: int) -> tuple[tuple[ItemRef, ...], int]:
-    """What was visible at the last append boundary at or before a seq where no turn was open, and that boundary."""
+    """What was visible at the last append boundary at or before a seq, and that boundary."""
     state = State()
-    found: tuple[tuple[ItemRef, ...], int] = ((), 0)
     async for sealed in history(store, key, until=to_seq):
         log.fold_append(state, codec.decode(sealed.data, bodies=False))
-        if state.turn is None:
-            found = (tuple(state.history), sealed.last_seq)
-    return found
+    return log.visible(state), state.seq
 
 
-async def before_compaction(store: Store, key: Key, now: State) -> tuple[ItemRef, ...]:
+async def before_compaction(store: Store, key: Key) -> tuple[ItemRef, ...]:
     """What was visible before the last compaction, and what came since."""
-    state = State()
-    before: tuple[ItemRef, ...] = ()
-    async for sealed in history(store, key):
-        append = codec.decode(sealed.data, bodies=False)
-        visible = tuple(state.history)
-        log.fold_append(state, append)
-        if any(isinstance(event, CompactionFinished | ContextTruncated) for event in append.events):
-            before = visible
-    if not before:
+    restored = log.before_compaction([sealed.data async for sealed in history(store, key)])
+    if not restored:
         raise Refused("nothing_to_undo", "no compaction has happened")
-    last = before[-1].seq
-    return (*before, *(ref for ref in now.history if ref.seq > last and ref.kind != "summary"))
+    return restored

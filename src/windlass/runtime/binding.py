@@ -167,12 +167,8 @@ class Bound:
         return OutputSchema(name="answer", json_schema=schema, strict=strict(schema))
 
     def _summary_request(self, state: State, effect: CallModel, items: list[HistoryItem]) -> Request:
-        keys = {ref.seq for ref in state.history}
-        first, last = state.compaction.first, state.compaction.last
-        refs = [ref for ref in state.history if ref.seq in keys]
-        start = next(i for i, ref in enumerate(refs) if ref.seq == first)
-        end = max(i for i, ref in enumerate(refs) if ref.seq == last)
-        span = [*items[start : end + 1], UserItem(key="summary-request", content=(Text(text=SUMMARY_REQUEST),))]
+        asked = UserItem(key="summary-request", content=(Text(text=SUMMARY_REQUEST),))
+        span = [*items[: state.compaction.items], asked]
         settings = msgspec.structs.replace(
             self.agent.model_settings, max_output_tokens=effect.output_tokens, tool_choice="auto"
         )

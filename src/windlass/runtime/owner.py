@@ -262,7 +262,7 @@ class Owner:
         """The visible history as items. What was rendered once is the same object the next time."""
         for _ in range(FETCHES_MAX):
             await self.settled()  # what an append under way would add is not in the log to be read
-            refs = [*self.state.history, *self.state.notes]
+            refs = list(self.state.history)
             missing = self._missing(refs[self._same(refs) :])
             if not missing:
                 return self._rendered(refs)

@@ -396,6 +396,8 @@ class Runtime:
         return await asyncio.shield(active.task)
 
     def _park(self, key: Key, reason: str) -> None:
+        if self._closed:
+            return  # it ends with this process, not because of itself
         self.parked[key] = reason
         while len(self.parked) > PARKED_MAX:
             del self.parked[next(iter(self.parked))]
