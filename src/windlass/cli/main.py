@@ -10,11 +10,33 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+from .exits import FAILED, INTERRUPTED, OK, USAGE
 
 VERBS: dict[str, tuple[str, str]] = {
+    "run": ("windlass.cli.run_verb", "give an agent something to do, and watch it"),
     "demo": ("windlass.cli.demo_verb", "run an agent on the embedded model, kept in SQLite, printed live"),
+    "ps": ("windlass.cli.ps_verb", "list sessions: state, waiting for what, age, cost"),
+    "logs": ("windlass.cli.logs_verb", "show a session's log as a timeline, and follow it"),
+    "show": ("windlass.cli.show_verb", "show one session, what it waits for and how to answer"),
+    "inspect": ("windlass.cli.inspect_verb", "show what the model sees at a point of the log"),
+    "cost": ("windlass.cli.show_verb", "show what sessions have used"),
+    "approve": ("windlass.cli.answer_verb", "allow a call that waits for a person"),
+    "deny": ("windlass.cli.answer_verb", "refuse a call that waits for a person"),
+    "answer": ("windlass.cli.answer_verb", "answer a question of an agent"),
+    "settle": ("windlass.cli.answer_verb", "say what became of a call whose outcome is unknown"),
+    "interrupt": ("windlass.cli.control_verb", "stop what a session is doing; it may go on later"),
+    "cancel": ("windlass.cli.control_verb", "stop what a session is doing and close it for good"),
+    "wake": ("windlass.cli.control_verb", "have a session go on now"),
+    "queue": ("windlass.cli.control_verb", "show or change the prompts that wait"),
+    "fork": ("windlass.cli.branch_verb", "begin a new session from a point of another"),
+    "rewind": ("windlass.cli.control_verb", "go back to an earlier history"),
+    "verify": ("windlass.cli.verify_verb", "check that logs are what was written"),
+    "export": ("windlass.cli.branch_verb", "write a session to a file"),
+    "import": ("windlass.cli.branch_verb", "take a session from a file"),
+    "prune": ("windlass.cli.branch_verb", "remove old sessions (a dry run first)"),
+    "doctor": ("windlass.cli.doctor_verb", "find and explain problems"),
     "models": ("windlass.cli.models_verb", "list the models, say which one would be used, fetch the embedded one"),
+    "sim": ("windlass.cli.sim_verb", "live through a simulated world of faults, decided by one seed"),
 }
 """Each verb with the module that does it and one line of help. A module has `configure(parser)` and `run(args)`."""
 

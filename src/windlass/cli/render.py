@@ -110,7 +110,7 @@ def _fields(event: Event) -> str:
 def _started(view: Timeline, event: se.SessionStarted) -> str:
     setup = event.setup
     tools = ", ".join(spec.name for spec in setup.tools) or "none"
-    title = f"{event.title!r}; " if event.title else ""
+    title = f"“{event.title}”; " if event.title else ""
     return view.cut(f"{title}agent {setup.agent.name}, model {setup.model.name}, tools: {tools}")
 
 

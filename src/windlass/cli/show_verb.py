@@ -15,7 +15,7 @@ from windlass.kernel.state import State
 from windlass.store.base import Key, Query, Store
 
 from . import asking, stores, words
-from .text import Paint, visible
+from .text import Paint, one_line, visible
 
 EXAMPLES = {
     "show": """examples:
@@ -72,7 +72,7 @@ def about(key: Key, state: State, *, inbox: int, forks: list[str]) -> list[str]:
     """The session in a few lines."""
     view = overview(state)
     rows = [
-        ("session", f"{visible(key.session)}{f'  {visible(view.title)!r}' if view.title else ''}"),
+        ("session", f"{visible(key.session)}{f'  “{one_line(view.title, 48)}”' if view.title else ''}"),
         ("state", view.state),
         ("agent", f"{visible(view.agent)}   model {visible(state.model.name)}   mode {state.mode}"),
         ("tools", ", ".join(map(visible, state.tools)) or "none"),

@@ -1,0 +1,77 @@
+"""A folder with agents and a store whose sessions stand at every point that the command line has a word for."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+from typing import Any
+
+import windlass
+from windlass.cli.agents import module_of
+
+AGENTS = """
+import asyncio
+
+import windlass
+from windlass.testing.scripted import ScriptedModel, by_history, call, hang
+
+
+@windlass.tool(contract="idempotent")
+def pay(invoice: str, cents: int) -> str:
+    "Pay an invoice."
+    return f"paid {invoice}"
+
+
+@windlass.tool(settle=True)
+async def wire(account: str) -> str:
+    "Send money."
+    await asyncio.sleep(3600)
+    return "sent"
+
+
+def model(*turns):
+    return ScriptedModel(by_history(list(turns)))
+
+
+ASK = windlass.Policy(rules=(windlass.ask("pay"),))
+PAY = ["I will pay it.", call("pay", invoice="I-7", cents=1200)]
+QUESTION = call("ask_user", questions=[{"question": "Which one?", "options": [{"label": "red"}, {"label": "blue"}]}])
+
+free = windlass.Agent("free", model=model(PAY, "Done: I-7 is paid.", "And again."), tools=[pay])
+clerk = windlass.Agent("clerk", model=model(PAY, "Done: I-7 is paid."), tools=[pay], policy=ASK)
+poll = windlass.Agent("poll", model=model([QUESTION], "So be it."), tools=["ask_user"])
+banker = windlass.Agent("banker", model=model([call("wire", account="A-1")], "Noted."), tools=[wire])
+slow = windlass.Agent("slow", model=model([hang()], "Never."))
+"""
+
+
+def make_folder(folder: pathlib.Path) -> pathlib.Path:
+    """The folder with its agents and an empty room for a store."""
+    (folder / "agents.py").write_text(AGENTS, encoding="utf-8")
+    return folder
+
+
+def make(folder: pathlib.Path) -> pathlib.Path:
+    """The folder with a store: `done` is complete, `march` waits for a word, `poll` for an answer, `wired` to be
+    settled."""
+    make_folder(folder)
+    module: Any = module_of(str(folder / "agents.py"))
+    asyncio.run(_fill(str(folder / "windlass.db"), module))
+    return folder
+
+
+async def _fill(store: str, agents: Any) -> None:
+    async with windlass.open(store, agents=[agents.free, agents.clerk, agents.poll, agents.banker]) as runtime:
+        for agent, name in ((agents.free, "done"), (agents.clerk, "march"), (agents.poll, "poll")):
+            session = await runtime.session(agent, name, title=f"the {name} one")
+            await session.prompt("Pay I-7.")
+            await session.result()
+        wired = await runtime.session(agents.banker, "wired")
+        async for event in wired.prompt("Send it."):
+            if isinstance(event, windlass.ModelReplied):
+                break
+        while not any(call.status == "started" for call in (await wired.state()).calls.values()):
+            await asyncio.sleep(0.01)
+    async with windlass.open(store, agents=[agents.banker]) as runtime:
+        session = await runtime.session(agents.banker, "wired")
+        await session.wait_idle()
