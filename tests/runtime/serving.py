@@ -90,12 +90,12 @@ def prefixes_broken(requests: list[Recorded]) -> list[PrefixViolation]:
     found: list[PrefixViolation] = []
     last: dict[str, Recorded] = {}
     for request in requests:
-        if request.parsed is None or request.parsed.prompt == SUMMARY_REQUEST:
+        if request.parsed is None or SUMMARY_REQUEST in request.parsed.prompt:
             continue
         opening = next((each.text for each in request.parsed.messages if each.role == "user"), "")
         before = last.get(opening)
         if before is not None:
-            passing = before.parsed is not None and before.parsed.prompt.startswith(TASK_STATE)
+            passing = before.parsed is not None and TASK_STATE in before.parsed.prompt
             found += prefix_violations([before, request], kept=-1 if passing else None)
         last[opening] = request
     return found
