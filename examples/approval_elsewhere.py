@@ -3,7 +3,6 @@
 `python approval_elsewhere.py` runs the three steps one after the other, each in a process of its own; days may lie
 between them. `python approval_elsewhere.py ask` runs one of them.
 """
-# ruff: noqa: T201
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 Budgets are reserved before a request and settled after it, so a limit holds also for the request that would exceed it.
 """
-# ruff: noqa: T201
 
 from __future__ import annotations
 

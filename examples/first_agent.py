@@ -1,5 +1,4 @@
 """An agent with a tool, in ten lines."""
-# ruff: noqa: T201
 
 from __future__ import annotations
 

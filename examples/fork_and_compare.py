@@ -2,7 +2,6 @@
 
 A fork shares the history of its origin and costs nothing to make. What happens in one is not seen by the others.
 """
-# ruff: noqa: T201
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Code of your own at named points: it watches, changes and refuses. What it decided is in the log."""
-# ruff: noqa: T201
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 The first answer does not fit the type: the model is told what is wrong, and asked again.
 """
-# ruff: noqa: T201
 
 from __future__ import annotations
 

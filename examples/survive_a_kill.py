@@ -3,7 +3,6 @@
 What had been done is not done again: the first page is fetched once. The call that was cut off runs again, because its
 tool says that this is safe (`idempotent`), with the same key.
 """
-# ruff: noqa: T201
 
 from __future__ import annotations
 
