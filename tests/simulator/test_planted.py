@@ -20,15 +20,13 @@ from windlass.testing.simulator.store import SimStore
 SEEDS_MAX = 1_000
 
 
-def caught(rules: tuple[str, ...]) -> tuple[int, str]:
-    """The first seed that finds something wrong, and the rule it names."""
+def first_failure() -> SimFailure:
+    """What the first seed that finds something wrong says."""
     for seed in range(SEEDS_MAX):
         try:
             simulate(seed)
         except SimFailure as failure:
-            assert f"windlass sim {seed} --trace" in str(failure)
-            assert any(rule in str(failure) for rule in rules), str(failure)
-            return seed, failure.rule
+            return failure
     raise AssertionError(f"{SEEDS_MAX} seeds have found nothing wrong")
 
 
@@ -153,5 +151,7 @@ def never_looks_for_sessions_that_nobody_drives(patch: pytest.MonkeyPatch) -> No
 )
 def test_a_planted_bug_is_found(plant, rules, monkeypatch):
     plant(monkeypatch)
-    seed, rule = caught(rules)
-    print(f"found by seed {seed}: {rule}")
+    failure = first_failure()
+    told = str(failure)
+    assert f"windlass sim {failure.seed} --trace" in told
+    assert any(rule in told for rule in rules), told

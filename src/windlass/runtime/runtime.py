@@ -493,6 +493,7 @@ class Runtime:
                     command_id=command.command_id, at_ms=self.ports.now_ms(), data=codec.encode_command(command)
                 ),
             )
+            await self._make_known(key)
             return
         try:
             await active.driver.submit(command)
@@ -509,6 +510,13 @@ class Runtime:
             # Also where nobody waits for it any more: the command may have been kept.
             if self._active.get(key) is active:
                 self._run(key, active)
+
+    async def _make_known(self, key: Key) -> None:
+        """A fork whose maker died before it began is in no index yet; what waits in its inbox would never be seen."""
+        if await self.store.get_index(key) is None:
+            owner = Owner(self.store, key, self.ports, Hub())
+            await owner.load()
+            await self.store.put_index(owner.index_row())
 
     async def _taken_at(self, key: Key, command_id: str) -> int | None:
         """Where the log took a command; None where it has not."""

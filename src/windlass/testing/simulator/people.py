@@ -270,4 +270,3 @@ class People:
 async def _rewind(runner: Runner, key: Key, to: int, command_id: str) -> None:
     session = await runner.runtime.get(key.session)
     await session.rewind(to, command_id=command_id)
-

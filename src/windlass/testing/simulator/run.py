@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import Counter
-from typing import Literal
+from collections.abc import Coroutine
+from typing import Any, Literal
 
 import msgspec
 
@@ -49,18 +50,10 @@ class SimFailure(AssertionError):
 def simulate(seed: int, *, steps: int = STEPS_MIN, mode: Mode = "liveness", trace: bool = False) -> Finding:
     """Lives through the world of one seed: `steps` acts with faults, and in `liveness` mode then a time without any,
     in which everything that is owed must come to its end. Raises `SimFailure` where a rule is broken."""
-    collecting = gc.isenabled()
-    gc.disable()  # when a cycle is collected must not depend on what ran before
     world = World(seed, steps=steps, tracing=trace)
-    try:
-        _run(world, mode)
-    finally:
-        asyncio.set_event_loop(None)
-        world.loop.take_apart()
-        if collecting:
-            gc.enable()
-    if world.failure is not None:
-        raise SimFailure(world, mode, world.failure) from world.failure
+    error = live(world, world.main(settles=mode == "liveness"))
+    if error is not None:
+        raise SimFailure(world, mode, error) from error
     return Finding(
         seed=seed,
         steps=world.steps,
@@ -73,14 +66,21 @@ def simulate(seed: int, *, steps: int = STEPS_MIN, mode: Mode = "liveness", trac
     )
 
 
-def _run(world: World, mode: Mode) -> None:
+def live(world: World, story: Coroutine[Any, Any, None]) -> BaseException | None:
+    """Lets a story happen in a world and takes the world apart. What went wrong, if anything did."""
     loop = world.loop
-    main = loop.start(world.main(settles=mode == "liveness"), world.outside, "main")
+    collecting = gc.isenabled()
+    gc.disable()  # when a cycle is collected must not depend on what ran before
+    main = loop.start(story, world.outside, "main")
     main.add_done_callback(lambda done: loop.stop())
     try:
         loop.run_forever()
     except Stuck as error:
         world.fail(error)
+    finally:
+        asyncio.set_event_loop(None)
+        loop.take_apart()
+        if collecting:
+            gc.enable()
     raised = main.exception() if main.done() and not main.cancelled() else None
-    if raised is not None:
-        world.fail(raised)
+    return world.failure or raised

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .world import World
 
 THINKING_MS = (10, 1_000, 30_000)
+NOBODY_S = 90.0
 LEASE_MS = 15_000
 SNAPSHOT_EVERY_RECORDS = 60
 
@@ -105,7 +106,7 @@ class Runner:
         world = self.world
         world.step(self.actor, "approver")
         if world.chance.hit(0.15):
-            await world.healed.wait()
+            await asyncio.sleep(NOBODY_S)
         await asyncio.sleep(world.chance.one(THINKING_MS) / 1000)
         choice = world.chance.below(6)
         if choice == 0:

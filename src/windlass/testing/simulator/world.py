@@ -31,7 +31,9 @@ JUMPS_MS = (-600_000, -5_000, 3_000, 90_000, 600_000)
 RUNS_MIN = 3
 CRASHES_MIN = 1
 CRASHES_MAX = 12
-"""More often than this no process dies by chance: a world in which all die young gets nowhere."""
+STALLS_MAX = 12
+FULL_MAX = 6
+"""More often than this none of it happens by chance: a world in which all die young gets nowhere."""
 TROUBLE_S_MAX = 3_600.0
 """How long, in simulated seconds, a world may take to get somewhere while things go wrong."""
 SETTLE_S_MAX = 3_600.0
@@ -54,6 +56,8 @@ class World:
         self.steps = 0
         self.runs = 0
         self.crashes = 0
+        self.stalls = 0
+        self.fills = 0
         self.numbers = 0
         self.places: Counter[str] = Counter()
         self.failure: BaseException | None = None
@@ -224,8 +228,9 @@ class World:
                 self._stall(runner.actor, chance.one(STALL_MS))
             elif chance.hit(rates.clock_jump):
                 self._jump(runner.actor, chance.one(JUMPS_MS))
-            elif chance.hit(rates.full) and not self.is_full:
+            elif chance.hit(rates.full) and not self.is_full and self.fills < FULL_MAX:
                 self.is_full = True
+                self.fills += 1
                 self.after(chance.one(FULL_MS), self.outside, self._empty)
             elif chance.hit(rates.close) and runner.alive:
                 await self._close(runner)
@@ -234,8 +239,9 @@ class World:
         self.is_full = False
 
     def _stall(self, actor: Actor, ms: int) -> None:
-        if actor.stalled:
+        if actor.stalled or self.stalls >= STALLS_MAX:
             return
+        self.stalls += 1
         self.trace(actor, f"stalls for {ms} ms")
         actor.stalled = True
         if ms > LEASE_MS:

@@ -1,0 +1,240 @@
+"""What the simulator has found in the runtime, each as the smallest scene that shows it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.simulator.scenes import KEY, Scene, first, prompt
+from windlass.events.runs import InterruptReceived
+from windlass.events.sessions import NoticeGiven
+from windlass.events.specs import Settings
+from windlass.runtime.hub import Record
+from windlass.store.base import Key
+from windlass.testing.scripted import call, fail, hang
+
+
+def test_an_append_whose_acknowledgement_was_lost_counts_once():
+    async def story(scene: Scene) -> None:
+        runner = await scene.runner()
+        await scene.begin(runner)
+        scene.faults(lost_after=1.0)
+        asyncio.get_running_loop().call_later(0.01, scene.faults)
+        await scene.send(runner, prompt("p1"))
+        await scene.until("run.completed")
+        assert scene.names().count("prompt.received") == 1
+        assert scene.world.places["lost_acknowledgement"] == 1
+
+    Scene("done").play(story)
+
+
+def test_an_append_that_failed_is_tried_again_and_no_session_is_parked():
+    async def story(scene: Scene) -> None:
+        runner = await scene.runner()
+        await scene.begin(runner)
+        scene.faults(lost_before=1.0)
+        asyncio.get_running_loop().call_later(0.3, scene.faults)
+        await scene.send(runner, prompt("p1"))
+        await scene.until("run.completed")
+        assert runner.runtime.parked == {}
+
+    Scene("done").play(story)
+
+
+def test_a_command_that_its_sender_gave_up_is_driven_when_it_lands_late():
+    async def story(scene: Scene) -> None:
+        runner = await scene.runner()
+        await scene.begin(runner)
+        await asyncio.sleep(0.1)
+        scene.faults(late=1.0, latency=1.0)
+        task = scene.world.loop.start(runner.runtime.send(KEY, prompt("p1")), runner.actor, "impatient")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        scene.faults()
+        await scene.until("run.completed")
+        assert scene.world.places["late_append"] == 1
+
+    Scene("done").play(story)
+
+
+def test_an_owner_who_was_replaced_performs_nothing_of_its_successor():
+    async def story(scene: Scene) -> None:
+        one, two = await scene.runner(), await scene.runner()
+        await scene.begin(one)
+        two.actor.clock_ms = 90_000  # it takes the one one's lease for run out
+        scene.faults(tool_slow=1.0)
+        await scene.send(two, prompt("p1"))
+        await scene.until("tool.started")
+        await scene.send(one, prompt("p2"))
+        await scene.until("run.completed")
+        assert scene.world.places["two_owners"] == 1
+        assert scene.world.places["stale_append_refused"] == 1
+        assert list(scene.world.watch.effects.done.values()) == [1]
+
+    Scene([call("pay", n=1)], "paid", "and more").play(story)
+
+
+def test_a_session_of_a_dead_process_is_taken_up_by_an_idle_one():
+    async def story(scene: Scene) -> None:
+        one = await scene.runner()
+        await scene.begin(one)
+        await scene.runner()
+        scene.faults(model_hangs=1.0)
+        await scene.send(one, prompt("p1"))
+        await asyncio.sleep(2.0)
+        scene.crash(one)
+        await scene.until("run.completed", seconds=40.0)
+
+    Scene(answer=first([hang()], then="done")).play(story)
+
+
+def test_a_timer_set_by_a_dead_process_is_fired_by_the_next():
+    async def story(scene: Scene) -> None:
+        one = await scene.runner()
+        await scene.begin(one)
+        await scene.send(one, prompt("p1"))
+        await scene.until("run.slept")
+        scene.crash(one)
+        await scene.runner()
+        await scene.until("timer.fired", seconds=60.0)
+        await scene.until("run.completed")
+
+    Scene([call("wait", for_ms=20_000)], "I wait", "woken").play(story)
+
+
+def test_a_clock_that_is_set_back_makes_no_retry_wait_longer():
+    async def story(scene: Scene) -> None:
+        runner = await scene.runner()
+        await scene.begin(runner)
+        await scene.send(runner, prompt("p1"))
+        await scene.until("retry.planned")
+        runner.actor.clock_ms = -3_600_000
+        await scene.until("run.completed", seconds=30.0)
+
+    Scene(answer=first(fail("server_error"), fail("server_error"), then="done")).play(story)
+
+
+def test_a_fork_whose_maker_died_begins_as_a_fork():
+    async def story(scene: Scene) -> None:
+        one = await scene.runner()
+        await scene.begin(one)
+        scene.faults(tool_hangs=1.0)
+        await scene.send(one, prompt("p1"))
+        await scene.until("tool.started")
+        scene.faults(crash_point=1.0)
+        branch = Key("sim", "branch")
+        await asyncio.wait([scene.world.loop.start(one.runtime.fork(KEY, "branch"), one.actor, "fork")], timeout=5.0)
+        assert one.actor.dead
+        assert scene.names(branch)[-1] == "tool.started"  # made, and nothing of its own in it
+        scene.faults()
+        two = await scene.runner()
+        await scene.send(two, prompt("p2"), branch)
+        await scene.until("run.completed", key=branch)
+        assert "session.forked" in scene.names(branch)
+        assert "session.resumed" not in scene.names(branch)
+
+    Scene([call("pay", n=1)], "done", "more").play(story)
+
+
+def test_a_reader_goes_on_when_another_process_takes_the_session():
+    async def story(scene: Scene) -> None:
+        one, two = await scene.runner(), await scene.runner()
+        await scene.begin(one)
+        scene.world.loop.start(one.read_along(KEY), one.actor, "reader")
+        await asyncio.sleep(0.1)
+        two.actor.clock_ms = 90_000
+        await scene.send(two, prompt("p1"))
+        await scene.until("run.completed")
+        await asyncio.sleep(10.0)
+        assert one.read_to[KEY] == len(scene.events())
+
+    Scene("done").play(story)
+
+
+def test_a_follower_sees_the_end_of_a_prompt_that_another_process_finished():
+    async def story(scene: Scene) -> None:
+        one, two = await scene.runner(), await scene.runner()
+        await scene.begin(one)
+        seen = []
+
+        async def follow() -> None:
+            async for told in one.runtime.follow(KEY, prompt("p1")):
+                if isinstance(told, Record):
+                    seen.append(told.seq)
+
+        following = scene.world.loop.start(one.call(follow), scene.world.outside, "follower")
+        await scene.until("model.requested")
+        two.actor.clock_ms = 90_000
+        await scene.send(two, InterruptReceived(command_id="stop"))
+        await asyncio.wait_for(following, 30.0)
+        assert seen == list(range(seen[0], seen[0] + len(seen)))
+
+    Scene([hang()], "done").play(story)
+
+
+def test_an_interrupt_lands_while_something_else_is_being_added():
+    async def story(scene: Scene) -> None:
+        runner = await scene.runner()
+        await scene.begin(runner)
+        await scene.send(runner, prompt("p1"))
+        await scene.until("model.requested")
+        await asyncio.sleep(1.0)
+        scene.faults(latency=1.0)
+        owner = runner.runtime._active[KEY].owner
+        note = NoticeGiven(code="note", message="beside")
+        sends = [scene.send(runner, InterruptReceived(command_id="stop"))]
+        sends += [runner.call(lambda: owner.take(note)) for _ in range(3)]
+        await asyncio.gather(*sends)
+        await asyncio.sleep(5.0)
+        assert runner.runtime._active[KEY].driver._inline is None, "the request is still waited for"
+        scene.faults()
+        await scene.send(runner, prompt("p2"))
+        await scene.until("run.completed")
+
+    Scene(answer=first([hang()], then="done")).play(story)
+
+
+def test_a_store_that_does_not_answer_ends_neither_the_watch_nor_the_leases():
+    async def story(scene: Scene) -> None:
+        runner = await scene.runner()
+        await scene.begin(runner)
+        scene.world.is_full = True
+        scene.faults(read_error=1.0)
+        await asyncio.sleep(60.0)
+        scene.world.is_full = False
+        scene.faults()
+        await scene.world.people.deliver(KEY, prompt("p1"))
+        await scene.until("run.completed")
+        assert [task.get_name() for task in runner.runtime._tasks if task.done()] == []
+
+    Scene("done").play(story)
+
+
+def test_two_processes_that_open_one_session_at_once_both_get_it():
+    async def story(scene: Scene) -> None:
+        one, two = await scene.runner(), await scene.runner()
+        await asyncio.gather(scene.begin(one), scene.begin(two), scene.begin(one), scene.begin(two))
+        assert scene.names().count("session.started") == 1
+        await asyncio.gather(scene.send(one, prompt("p1")), scene.send(two, prompt("p2")))
+        await asyncio.sleep(10.0)
+        assert scene.names().count("run.completed") == 2
+        assert scene.world.watch.unfinished() == []
+
+    Scene("one", "two").play(story)
+
+
+def test_a_rendering_waits_for_the_append_that_is_under_way():
+    async def story(scene: Scene) -> None:
+        runner = await scene.runner()
+        await scene.begin(runner)
+        scene.faults(latency=1.0)
+        for number in range(8):
+            await scene.send(runner, prompt(f"p{number}", "word " * 300))
+            await scene.world.people.deliver(KEY, prompt(f"q{number}", "word " * 300))
+        scene.faults()
+        await asyncio.sleep(30.0)
+        assert runner.runtime.parked == {}
+        assert scene.world.watch.unfinished() == []
+
+    Scene(answer=first(then="word " * 50), settings=Settings(on_busy="steer", keep_exchanges=1)).play(story)
