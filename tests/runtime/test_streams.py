@@ -1,0 +1,252 @@
+"""Subscriptions: live typed events, bounded buffers, exact resumption; readers never slow a run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import windlass
+from windlass.events.base import Event
+from windlass.events.live import AttemptSuperseded, Live, StreamTruncated, TextDelta, ToolProgressed
+from windlass.events.runs import RunCompleted, Terminal
+from windlass.runtime.hub import Hub, Record
+from windlass.testing.scripted import call, fail, pause, turn
+
+from .support import agent_of, events_of, until
+
+READERS = 200
+WORDS = [f"word{number} " for number in range(3_000)]
+
+
+@windlass.tool(contract="pure")
+async def step(ctx: windlass.ToolContext, number: int) -> str:
+    "Do a step."
+    ctx.progress(f"step {number}", fraction=0.5)
+    return f"step {number} done"
+
+
+def steps(count: int) -> list[Any]:
+    return [[f"thinking about {n}. ", call("step", number=n)] for n in range(count)]
+
+
+def record(seq: int) -> Record:
+    return Record(seq=seq, at_ms=0, event=RunCompleted(run_id=f"r{seq}", stop="completed"), first=seq)
+
+
+def delta(number: int) -> TextDelta:
+    return TextDelta(request_id="q1", text=str(number), index=number)
+
+
+# --- one reader's buffer ---
+
+
+async def test_a_slow_reader_loses_deltas_first_and_is_told_once_how_many():
+    hub = Hub()
+    reader = hub.subscribe(buffer_max=8)
+    hub.live([delta(n) for n in range(8)])
+    hub.live([delta(n) for n in range(8, 20)])
+    hub.committed([record(1)])
+    got = [await reader.next() for _ in range(9)]
+    hub.live([delta(20)])
+    got += [await reader.next() for _ in range(2)]
+    kinds = [type(told).__name__ for told in got]
+    assert kinds == ["TextDelta"] * 8 + ["Record", "StreamTruncated", "TextDelta"]
+    assert got[9] == StreamTruncated(reason="deltas_dropped", dropped=12)
+
+
+async def test_records_take_the_place_of_deltas_in_a_full_buffer():
+    hub = Hub()
+    reader = hub.subscribe(buffer_max=4)
+    hub.live([delta(n) for n in range(4)])
+    for seq in range(1, 5):
+        hub.committed([record(seq)])
+    assert not reader.lagging
+    seen = []
+    for _ in range(8):
+        told = await reader.next()
+        if isinstance(told, Record):
+            seen.append(told.seq)
+        if seen == [1, 2, 3, 4]:
+            break
+    assert seen == [1, 2, 3, 4]
+
+
+async def test_a_reader_that_backs_up_with_records_is_let_go():
+    hub = Hub()
+    reader = hub.subscribe(buffer_max=4)
+    for seq in range(1, 7):
+        hub.committed([record(seq)])
+    assert reader.lagging
+    assert await reader.next() is None
+
+
+async def test_a_buffer_never_grows_past_its_bound():
+    hub = Hub()
+    reader = hub.subscribe(buffer_max=16)
+    for number in range(2_000):
+        hub.live([delta(number)])
+        hub.committed([record(number + 1)])
+    assert len(reader._waiting) <= 2 * 16
+
+
+# --- sessions ---
+
+
+async def test_a_reader_that_was_let_go_resumes_at_its_cursor_without_a_gap(monkeypatch):
+    monkeypatch.setattr("windlass.runtime.hub.BUFFER_MAX", 8)
+    agent = agent_of(*steps(30), "done", tools=[step])
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        subscribe = rt.hub(session.key).subscribe
+        monkeypatch.setattr(rt.hub(session.key), "subscribe", lambda **more: subscribe(**{**more, "buffer_max": 8}))
+        seen: list[Event] = []
+        after, cuts = 0, 0
+        sending = asyncio.ensure_future(_prompt(session))
+        while not (seen and isinstance(seen[-1], Terminal)):
+            cursor = None
+            async for event in session.events(after=after):
+                if isinstance(event, StreamTruncated) and event.reason == "disconnected":
+                    cursor = event.cursor
+                elif isinstance(event, Event):
+                    seen.append(event)
+                    if isinstance(event, Terminal):
+                        break
+                await asyncio.sleep(0.003)
+            if cursor is not None:
+                cuts += 1
+                after = int(cursor)
+                assert after == len(seen)
+        await sending
+        assert seen == await events_of(session)
+        assert cuts > 0
+
+
+async def _prompt(session: Any) -> None:
+    await session.prompt("go")
+    await session.result()
+
+
+async def test_a_stream_resumed_at_any_record_gives_exactly_the_rest():
+    agent = agent_of(*steps(3), "done", tools=[step])
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        await session.result()
+        whole = await events_of(session)
+        for cut in range(len(whole)):
+            rest = []
+            async for event in session.events(after=cut):
+                rest.append(event)
+                if len(rest) == len(whole) - cut:
+                    break
+            assert rest == whole[cut:]
+
+
+async def test_a_late_reader_gets_the_attempts_text_so_far_first():
+    release = asyncio.Event()
+
+    async def slow(request):
+        return ["one ", "two ", pause(0), "three"]
+
+    async def hold(seconds):
+        await release.wait()
+
+    from windlass.testing.scripted import ScriptedModel
+
+    agent = windlass.Agent("w", model=ScriptedModel([slow], sleep=hold))
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        first = rt.hub(session.key).subscribe()
+        await session.prompt("go")
+        texts = 0
+        async for told in first:
+            texts += isinstance(told, TextDelta)
+            if texts == 2:
+                break
+        heard: list[str] = []
+
+        async def late() -> None:
+            async for event in session.events():
+                if isinstance(event, TextDelta):
+                    heard.append(event.text)
+                if isinstance(event, Terminal):
+                    return
+
+        listening = asyncio.ensure_future(late())
+        await until(lambda: len(heard) == 2)
+        release.set()
+        await listening
+        assert "".join(heard) == "one two three"
+
+
+async def test_a_new_attempt_supersedes_the_old_ones_text():
+    agent = agent_of(["half of ", fail("connection_reset")], ["the whole"])
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        live = [event async for event in session.prompt("go") if isinstance(event, Live)]
+        kinds = [type(event).__name__ for event in live]
+        assert kinds == ["TextDelta", "AttemptSuperseded", "TextDelta"]
+        assert isinstance(live[1], AttemptSuperseded)
+        assert isinstance(live[0], TextDelta)
+        assert live[0].request_id == live[1].request_id
+        assert (await session.result()).text == "the whole"
+
+
+async def test_live_events_are_never_kept_and_carry_the_last_committed_seq():
+    agent = agent_of(*steps(2), "done", tools=[step])
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        committed = 0
+        async for event in session.prompt("go"):
+            if isinstance(event, Live):
+                assert event.after_seq <= committed + 1
+            else:
+                committed += 1
+        assert not any(isinstance(event, Live) for event in await events_of(session))
+        seen = [e async for e in _first(session, ToolProgressed)]
+        assert seen == []
+
+
+async def _first(session: Any, kind: type[Any]) -> Any:
+    for event in await events_of(session):
+        if isinstance(event, kind):
+            yield event
+
+
+async def test_progress_of_tools_is_streamed():
+    agent = agent_of(*steps(2), "done", tools=[step])
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        told = [event.message async for event in session.prompt("go") if isinstance(event, ToolProgressed)]
+        assert told == ["step 0", "step 1"]
+
+
+async def test_two_hundred_readers_that_do_not_read_neither_slow_nor_grow_a_run():
+    agent = agent_of(turn(*WORDS, call("step", number=99)), *steps(20), "done", name="loud", tools=[step])
+    quiet = agent_of(turn(*WORDS, call("step", number=99)), *steps(20), "done", name="quiet", tools=[step])
+    async with windlass.open(agents=[agent, quiet]) as rt:
+        alone = await _timed(await rt.session(quiet, "quiet"))
+        session = await rt.session(agent, "loud")
+        readers = [rt.hub(session.key).subscribe() for _ in range(READERS)]
+        crowded = await _timed(session)
+        assert all(len(reader._waiting) <= 2 * 1_024 for reader in readers)
+        assert crowded < alone + 3.0, f"{crowded:.2f} s with readers, {alone:.2f} s without"
+        healthy = [event async for event in _all(session)]
+        assert healthy == await events_of(session)
+
+
+async def _timed(session: Any) -> float:
+    begun = time.perf_counter()
+    await session.prompt("go")
+    result = await session.result()
+    assert result.status == "completed"
+    return time.perf_counter() - begun
+
+
+async def _all(session: Any) -> Any:
+    async for event in session.events():
+        if isinstance(event, Event):
+            yield event
+            if isinstance(event, Terminal):
+                return
