@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from windlass.cli import main as cli
-from windlass.cli.main import FAILED, INTERRUPTED, OK, USAGE, main
+from windlass.cli.exits import FAILED, INTERRUPTED, OK, USAGE
+from windlass.cli.main import main
 from windlass.events.errors import UsageError
 from windlass.models import pull as pulling
 

@@ -11,6 +11,7 @@ import os
 import secrets
 import sys
 from collections.abc import Callable
+from typing import Protocol
 
 from windlass.events.base import Event
 from windlass.events.errors import UsageError
@@ -68,9 +69,7 @@ class Keyboard:
         except OSError:
             data = b""
         if not data:
-            self._stop()
-            self.ended = True
-            self._put(None)
+            self.end()
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
@@ -86,6 +85,12 @@ class Keyboard:
             return None
         return await self._lines.get()
 
+    def end(self) -> None:
+        """As if the person had ended their input."""
+        self._stop()
+        self.ended = True
+        self._put(None)
+
     def forget(self) -> None:
         """Throws away what was typed and not read: it was meant for something else."""
         while not self._lines.empty():
@@ -99,10 +104,18 @@ class Keyboard:
             return
 
 
+class Lines(Protocol):
+    """Where a person's answers come from."""
+
+    async def line(self) -> str | None: ...
+
+    def forget(self) -> None: ...
+
+
 class Interviewer:
     """Puts requests before the person at the keyboard, one at a time."""
 
-    def __init__(self, keyboard: Keyboard, *, before: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, keyboard: Lines, *, before: Callable[[], None] = lambda: None) -> None:
         self.mark = fresh_mark()
         self._keyboard = keyboard
         self._before = before

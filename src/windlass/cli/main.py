@@ -14,6 +14,7 @@ from .exits import FAILED, INTERRUPTED, OK, USAGE
 
 VERBS: dict[str, tuple[str, str]] = {
     "run": ("windlass.cli.run_verb", "give an agent something to do, and watch it"),
+    "chat": ("windlass.cli.chat_verb", "talk with an agent"),
     "demo": ("windlass.cli.demo_verb", "run an agent on the embedded model, kept in SQLite, printed live"),
     "ps": ("windlass.cli.ps_verb", "list sessions: state, waiting for what, age, cost"),
     "logs": ("windlass.cli.logs_verb", "show a session's log as a timeline, and follow it"),

@@ -49,8 +49,11 @@ class Narrator:
         """A line of the runtime's own; the text must be visible text."""
         self._flow.end_line()
         self._thoughts.end_line()
-        if not self._quiet:
-            print(self._paint(line, colour), file=self._err, flush=True)
+        if self._quiet:
+            return
+        lines = fold_lines(line, width_of(self._err) - 1) if is_terminal(self._err) else [line]
+        for piece in lines:
+            print(self._paint(piece, colour), file=self._err, flush=True)
 
     def rest(self) -> None:
         """Ends what is half written."""
