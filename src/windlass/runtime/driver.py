@@ -88,14 +88,17 @@ class Driver:
 
     async def _stop(self) -> None:
         """Gives up all that is under way, and waits until it has ended: a tool gets its grace, not more."""
-        under_way = [flying for flying in self._flying.values() if isinstance(flying, asyncio.Task)]
-        under_way += self._chores.values()
-        for name in list(self._flying):
-            self._give_up(name)
-        for chore in self._chores.values():
-            chore.cancel()
-        if under_way:
-            await asyncio.wait(under_way)
+        while self._flying or self._chores:
+            under_way = [flying for flying in self._flying.values() if isinstance(flying, asyncio.Task)]
+            under_way += self._chores.values()
+            for name in list(self._flying):
+                self._give_up(name)
+            for chore in self._chores.values():
+                chore.cancel()
+            if under_way:
+                await asyncio.wait(under_way)
+            # One that was given up before it began does not say so itself.
+            self._chores = {name: chore for name, chore in self._chores.items() if not chore.done()}
 
     async def _loop(self) -> Rested:
         owner = self.owner
@@ -314,7 +317,7 @@ class Driver:
         if self.owner.busy:
             # Whoever is adding right now nudges again in the end; where nobody is, the log must be read first.
             if self.owner.left_stale:
-                self._do("settle", self.owner.settled)
+                self.do("settle", self.owner.settled)
             return
         wanted = owed(self.owner.state)
         names = {effect.effect_id for effect in wanted}
@@ -333,9 +336,9 @@ class Driver:
         self._mail = True
         self._changed.set()
         if self._inline is not None:
-            self._do("inbox", self.fold_inbox)
+            self.do("inbox", self.fold_inbox)
 
-    def _do(self, name: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    def do(self, name: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Does something beside what the loop awaits."""
         if name not in self._chores:
             self._chores[name] = self.owner.ports.spawn(self._chore(name, work), f"{self.owner.key.session}:{name}")
@@ -376,6 +379,7 @@ class SessionSeat:
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
+        self._notes = 0
         self.driver: Driver | None = None
 
     def progress(self, call_id: str, progress: Progress) -> None:
@@ -393,7 +397,9 @@ class SessionSeat:
             )
 
     def note(self, call_id: str, note: Note) -> None:
-        self._owner.ports.spawn(self._note(call_id, note), f"note:{call_id}")
+        if self.driver is not None:
+            self._notes += 1
+            self.driver.do(f"note:{self._notes}", lambda: self._note(call_id, note))
 
     async def _note(self, call_id: str, note: Note) -> None:
         try:

@@ -228,7 +228,8 @@ class People:
         self._sessions += 1
         await runner.call(lambda: runner.runtime.session(world.agent, name))
         key = Key(world.tenant, name)
-        if chance.hit(world.rates.follows):
+        if chance.hit(world.rates.follows) and key not in runner.read_to:
+            runner.read_to[key] = 0
             world.loop.start(runner.read_along(key), runner.actor, f"{runner.actor.name}:reader")
         await self.deliver(key, self.prompt())
 

@@ -118,13 +118,18 @@ class Runner:
         return Approve(scope="session" if choice == 2 else "once")
 
     async def read_along(self, key: Key) -> None:
-        """A reader of this process: it must see every record once, in order, and only what is kept."""
-        after = 0
-        async for told in self.runtime.tail(key, after=0):
-            if isinstance(told, Record):
-                self.world.watch.published(ACTOR.get(), key, told, after)
-                after = told.seq
-                self.read_to[key] = after
+        """A reader of this process: it must see every record once, in order, and only what is kept. One whose store
+        did not answer goes on from where it was."""
+        while True:
+            try:
+                async for told in self.runtime.tail(key, after=self.read_to.get(key, 0)):
+                    if isinstance(told, Record):
+                        self.world.watch.published(ACTOR.get(), key, told, self.read_to.get(key, 0))
+                        self.read_to[key] = told.seq
+            except StoreError:
+                await asyncio.sleep(1.0)
+            else:
+                return
 
     @property
     def read_to(self) -> dict[Key, int]:
