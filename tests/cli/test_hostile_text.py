@@ -178,7 +178,7 @@ def test_fake_prompt_cannot_be_taken_for_a_real_one(tmp_path: pathlib.Path):
         screen.wait_for("> ")
         screen.type("y\n")
         assert screen.end() == 0
-        mark = re.search(r"behind the mark (\w+)", screen.text)
+        mark = re.search(r"behind the mark (\w{3})", screen.text)
         assert announced
         assert mark is not None
         real = [line for line in screen.lines if line.startswith("── windlass asks")]

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from windlass.cli.main import VERBS
-from windlass.cli.stores import WAIT_S
+from windlass.cli.options import WAIT_S
 
 from . import work
 from .screen import Screen, shown

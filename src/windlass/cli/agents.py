@@ -25,23 +25,6 @@ PRESETS = {"standard": Policy(), "allow-all": ALLOW_ALL, "read-only": READ_ONLY}
 SCHEMA_BYTES_MAX = 1_000_000
 
 
-def add_agent(parser: argparse.ArgumentParser) -> None:
-    """The options that say which agent."""
-    group = parser.add_argument_group("the agent")
-    group.add_argument("--agent", metavar="FILE.py:NAME", help="an Agent of a file; the options below then change it")
-    group.add_argument("--model", metavar="NAME", help="which model; 'windlass models' lists them")
-    group.add_argument("--instructions", metavar="TEXT", help="what the agent is told first; @FILE reads a file")
-    group.add_argument(
-        "--tool", metavar="NAME", action="append", default=[], help="a built-in tool, or FILE.py:NAME (repeatable)"
-    )
-    group.add_argument(
-        "--policy", metavar="POLICY", help=f"{', '.join(PRESETS)} or FILE.py:NAME: what may run without asking"
-    )
-    group.add_argument("--budget-usd", type=float, metavar="USD", help="a hard limit on what the run may cost")
-    group.add_argument("--budget-turns", type=int, metavar="N", help="a hard limit on its turns")
-    group.add_argument("--output-schema", metavar="FILE", help="a JSON Schema that the answer must fit")
-
-
 def agent_of(args: argparse.Namespace) -> Agent:
     """The agent that the options mean. Raises `UsageError` where they mean none."""
     changes: dict[str, Any] = {}

@@ -1,21 +1,10 @@
-"""`windlass fork`, `export`, `import` and `prune`: whole sessions, copied, moved and removed."""
+"""Describes `fork`, `export`, `import` and `prune` to the parser; `moving` does the work."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import os
-import pathlib
-import sys
-from collections.abc import AsyncIterator
-from typing import IO
 
-from windlass.events.errors import UsageError
-from windlass.store.base import IndexRow, Key, Query, Store
-from windlass.store.transfer import export_session, import_session
-
-from . import sending, stores, words
-from .text import visible
+from . import options
 
 EXAMPLES = {
     "fork": """examples:
@@ -41,28 +30,26 @@ Every line is verified on the way in; an import that fails leaves nothing behind
 Only sessions that are at rest (idle) are removed, and none that forks refer to.
 """,
 }
-UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-CHUNK_BYTES = 1 << 16
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Describes the verb."""
-    verb = parser.prog.rpartition(" ")[2]
+    verb = options.verb_of(parser)
     parser.epilog = EXAMPLES[verb]
     if verb == "fork":
-        stores.add_session(parser)
+        options.add_session(parser)
         parser.add_argument("--at", type=int, metavar="SEQ", help="behind this record (else at the end)")
         parser.add_argument("--as", dest="new", metavar="ID", help="the id of the new session")
     elif verb == "export":
-        stores.add_session(parser)
+        options.add_session(parser)
         parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to (else standard output)")
         parser.add_argument("--whole", action="store_true", help="of a fork: with the history that it shares")
     elif verb == "import":
         parser.add_argument("file", metavar="FILE", help="an export, or - for standard input")
-        stores.add_store(parser)
+        options.add_store(parser)
         parser.add_argument("--as", dest="new", metavar="ID", help="another id than its own")
     else:
-        stores.add_store(parser)
+        options.add_store(parser)
         parser.add_argument("--older-than", required=True, metavar="AGE", help="such as 12h, 30d, 8w: since its change")
         parser.add_argument("--agent", metavar="NAME", help="only sessions of this agent")
         parser.add_argument("--yes", action="store_true", help="remove them; without it nothing is changed")
@@ -70,128 +57,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Does it."""
-    doing = {"fork": fork, "export": export, "import": bring, "prune": prune}
-    return asyncio.run(doing[args.verb](args))
+    from .moving import run as work
 
-
-async def fork(args: argparse.Namespace) -> int:
-    from windlass.runtime.runtime import Runtime
-
-    async with stores.opened(args) as store:
-        key = await stores.session_key(store, args)
-        head = await store.head(key)
-        if args.at is not None and head is not None and not 1 <= args.at <= head.seq:
-            raise UsageError(f"--at {args.at}: session {key.session!r} has the records 1 to {head.seq}")
-        async with Runtime(store, tenant=args.tenant) as runtime:
-            made = await runtime.fork(key, args.new, at_seq=args.at)
-        head = await store.head(made.key)
-        origin = head.origin if head is not None else None
-    session = visible(made.session_id)
-    print(f"{session} goes on from record {origin.seq if origin else '?'} of {visible(key.session)}")
-    print(f"  windlass run --agent FILE.py:NAME --session {session}{sending.at(args)} 'what to do now'")
-    return 0
-
-
-async def export(args: argparse.Namespace) -> int:
-    async with stores.opened(args) as store:
-        key = await stores.session_key(store, args)
-        lines = export_session(store, key, whole=args.whole)
-        if args.file == "-":
-            sys.stdout.flush()
-            async for line in lines:
-                sys.stdout.buffer.write(line)
-            sys.stdout.buffer.flush()
-            return 0
-        count = await written(pathlib.Path(args.file), lines)
-    print(f"exported {visible(key.session)}: {count:,} bytes in {args.file}")
-    return 0
-
-
-async def written(path: pathlib.Path, lines: AsyncIterator[bytes]) -> int:
-    """Writes lines to a file that is there whole or not at all."""
-    draft = path.with_name(path.name + ".part")
-    count = 0
-    try:
-        with _open(draft, "wb") as file:
-            async for line in lines:
-                count += file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except OSError as error:
-        raise UsageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-    finally:
-        _remove(draft)
-    return count
-
-
-def _open(path: pathlib.Path, mode: str) -> IO[bytes]:
-    file: IO[bytes] = path.open(mode)
-    return file
-
-
-def _remove(path: pathlib.Path) -> None:
-    path.unlink(missing_ok=True)
-
-
-async def bring(args: argparse.Namespace) -> int:
-    key = Key(args.tenant, args.new) if args.new else None
-    try:
-        source = sys.stdin.buffer if args.file == "-" else _open(pathlib.Path(args.file), "rb")
-    except OSError as error:
-        raise UsageError(f"cannot read {args.file!r}: {error.strerror or error}") from error
-    async with stores.opened(args, make=True) as store:
-        found = await import_session(store, chunks(source), key=key)
-        head = await store.head(found)
-    print(f"imported {visible(found.session)}: {words.plural(head.seq if head else 0, 'record')}, verified")
-    return 0
-
-
-async def chunks(source: IO[bytes]) -> AsyncIterator[bytes]:
-    while chunk := source.read(CHUNK_BYTES):
-        yield chunk
-
-
-async def prune(args: argparse.Namespace) -> int:
-    before = stores.now_ms() - age_ms(args.older_than)
-    async with stores.opened(args) as store:
-        query = Query(
-            tenant=args.tenant, states=("idle",), agent=args.agent, updated_before_ms=before, limit=stores.FIND_MAX
-        )
-        found = await store.find(query)
-        kept = await with_forks(store, args.tenant, found)
-        removed = 0
-        for row in found:
-            if row.session in kept:
-                print(
-                    f"keep    {visible(row.session)}  forks refer to it: {', '.join(map(visible, kept[row.session]))}"
-                )
-                continue
-            print(f"{'remove' if args.yes else 'would remove'}  {visible(row.session)}  {age_of(row)} old")
-            removed += 1
-            if args.yes:
-                await store.delete(Key(args.tenant, row.session))
-    if not found:
-        print(f"no session at rest is older than {args.older_than}")
-    elif args.yes:
-        print(f"removed {words.plural(removed, 'session')}")
-    else:
-        print(f"a dry run: nothing was changed; --yes removes {words.plural(removed, 'session')}")
-    return 0
-
-
-async def with_forks(store: Store, tenant: str, rows: list[IndexRow]) -> dict[str, list[str]]:
-    found = {row.session: await store.forks(Key(tenant, row.session)) for row in rows}
-    return {session: forks for session, forks in found.items() if forks}
-
-
-def age_of(row: IndexRow) -> str:
-    return words.span(stores.now_ms() - row.updated_ms)
-
-
-def age_ms(text: str) -> int:
-    """An age such as `30d`, in milliseconds."""
-    number, unit = text[:-1], text[-1:]
-    if not number.isdecimal() or unit not in UNITS_MS:
-        raise UsageError(f"--older-than {text!r}: write a number and one of {', '.join(UNITS_MS)}, such as 30d")
-    return int(number) * UNITS_MS[unit]
+    return work(args)

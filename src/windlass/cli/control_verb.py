@@ -1,21 +1,10 @@
-"""`windlass interrupt`, `cancel`, `wake`, `queue` and `rewind`: an operator's commands, through the inbox."""
+"""Describes the verbs of an operator to the parser; `controlling` does the work."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 
-from windlass.events.base import Command
-from windlass.events.errors import UsageError
-from windlass.events.ids import prompt_id
-from windlass.events.runs import CancelReceived, InterruptReceived, PromptReceived, QueueEdited, WakeReceived
-from windlass.events.sessions import RewindReceived
-from windlass.kernel import log
-from windlass.store.base import Store
-
-from . import sending, stores
-from .render import in_words
-from .text import one_line
+from . import options
 
 EXAMPLES = {
     "interrupt": "examples:\n  windlass interrupt march --reason 'wrong folder'     stop; it may go on by 'wake'\n",
@@ -37,9 +26,9 @@ What was done, spent and approved stays done, spent and approved, and the log ke
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Describes the verb."""
-    verb = parser.prog.rpartition(" ")[2]
-    parser.epilog = EXAMPLES[verb] + sending.NEXT
-    stores.add_session(parser)
+    verb = options.verb_of(parser)
+    parser.epilog = EXAMPLES[verb] + options.NEXT
+    options.add_session(parser)
     if verb in ("interrupt", "cancel"):
         parser.add_argument("--reason", default="", metavar="TEXT", help="why, for the log")
     elif verb == "queue":
@@ -48,62 +37,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         change.add_argument("--order", metavar="PROMPT", nargs="+", help="the new order; others are dropped")
     elif verb == "rewind":
         parser.add_argument("--to", type=int, required=True, metavar="SEQ", help="the record to go back to")
-    sending.add_wait(parser)
+    options.add_wait(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Does it."""
-    return asyncio.run(control(args))
+    from .controlling import run as work
 
-
-async def control(args: argparse.Namespace) -> int:
-    async with stores.opened(args) as store:
-        key = await stores.session_key(store, args)
-        if args.verb == "queue":
-            return await queue(store, await stores.folded(store, key), args)
-        if args.verb == "rewind":
-            command, what = await _rewind(store, await stores.folded(store, key), args)
-        else:
-            command, what = _simple(args)
-        return await sending.send(store, key, command, what, args)
-
-
-def _simple(args: argparse.Namespace) -> tuple[Command, str]:
-    name, who = stores.fresh_command_id(), stores.actor()
-    if args.verb == "interrupt":
-        stop = InterruptReceived(command_id=name, actor=who, reason=args.reason)
-        return stop, "interrupt: what runs is stopped and may go on later"
-    if args.verb == "cancel":
-        return CancelReceived(command_id=name, actor=who, reason=args.reason), "cancel: the run is closed for good"
-    return WakeReceived(command_id=name, actor=who), "wake: what is owed is done now"
-
-
-async def queue(store: Store, found: stores.Folded, args: argparse.Namespace) -> int:
-    """Shows the queue, or changes it."""
-    waiting = {prompt_id(seq): seq for seq in found.state.queue}
-    if args.drop is None and args.order is None:
-        if not waiting:
-            print("no prompt waits")
-        for name, seq in waiting.items():
-            event = found.event(seq)
-            said = in_words(event.body.content) if isinstance(event, PromptReceived) and event.body is not None else ""
-            print(f"{name}  {one_line(said, 200)}")
-        return 0
-    named = args.order or args.drop
-    unknown = [name for name in named if name not in waiting]
-    if unknown:
-        raise UsageError(f"no prompt {unknown[0]!r} waits: waiting are {', '.join(waiting) or 'none'}")
-    order = tuple(args.order) if args.order else tuple(name for name in waiting if name not in args.drop)
-    command = QueueEdited(command_id=stores.fresh_command_id(), actor=stores.actor(), order=order)
-    return await sending.send(store, found.key, command, f"the queue becomes: {', '.join(order) or 'empty'}", args)
-
-
-async def _rewind(store: Store, found: stores.Folded, args: argparse.Namespace) -> tuple[Command, str]:
-    if not 0 <= args.to <= found.state.seq:
-        raise UsageError(f"--to {args.to}: session {found.key.session!r} has the records 1 to {found.state.seq}")
-    earlier = await stores.folded(store, found.key, until=args.to) if args.to else None
-    restored = log.visible(earlier.state) if earlier is not None else ()
-    command = RewindReceived(
-        command_id=stores.fresh_command_id(), actor=stores.actor(), to_seq=args.to, restored=restored
-    )
-    return command, f"rewind to {args.to}: the model sees {len(restored)} of {len(found.state.history)} items from here"
+    return work(args)

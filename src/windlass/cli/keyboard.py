@@ -185,7 +185,7 @@ class Interviewer:
 
 
 def _answer(index: int, said: str, labels: list[str]) -> Answer:
-    from .answer_verb import picks
+    from .answering import picks
 
     try:
         picked = picks(said, labels)
@@ -196,7 +196,7 @@ def _answer(index: int, said: str, labels: list[str]) -> Answer:
 
 def _whole(asked: QuestionAsk, said: str) -> Reply:
     """The answer to a form or a plan."""
-    from .answer_verb import read_answer
+    from .answering import read_answer
 
     event = QuestionRequested(question_id=asked.question_id, call_id=asked.call_id, kind=asked.kind, body=asked.body)
     body, action = read_answer(event, said)

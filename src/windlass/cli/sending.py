@@ -12,19 +12,6 @@ from windlass.store.base import Key, Store
 from . import stores
 from .text import visible
 
-NEXT = """
-The command is kept in the session's inbox. A process that drives the session takes it within a moment; where none
-does, it waits there until one opens the store with the session's agent.
-exit codes: 0 kept (and taken, where it says so), 1 the session refused it, 2 it does not fit
-"""
-
-
-def add_wait(parser: argparse.ArgumentParser) -> None:
-    """How long to watch for somebody to take the command."""
-    parser.add_argument(
-        "--wait", type=float, default=stores.WAIT_S, metavar="S", help=f"how long to watch it ({stores.WAIT_S:g} s)"
-    )
-
 
 async def send(store: Store, key: Key, command: Command, what: str, args: argparse.Namespace) -> int:
     """Checks the command against the session as it is, puts it in the inbox, and says what comes of it."""

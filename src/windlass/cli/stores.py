@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import pathlib
 import secrets
 import time
 from collections.abc import AsyncIterator
@@ -28,40 +27,11 @@ from windlass.store import open_store
 from windlass.store.base import InboxCommand, IndexRow, Key, Query, Store
 from windlass.store.chain import history
 
-STORE_VARIABLE = "WINDLASS_STORE"
-DEFAULT_STORE = "windlass.db"
-TENANT = "default"
-NEWEST = "-"
-"""Stands for the session that changed last."""
+from .options import NEWEST, STORE_VARIABLE, WAIT_S, is_there, place_of
+
 PREFIX_MIN = 3
 FIND_MAX = 10_000
-WAIT_S = 2.0
-"""How long a command waits to see whether somebody takes it."""
 POLL_S = 0.05
-
-
-def add_store(parser: argparse.ArgumentParser) -> None:
-    """The options that every verb on a store has."""
-    parser.add_argument(
-        "--store", metavar="PATH", help=f"the store (else ${STORE_VARIABLE}, else {DEFAULT_STORE} in this folder)"
-    )
-    parser.add_argument("--tenant", default=TENANT, help=argparse.SUPPRESS)
-
-
-def add_session(parser: argparse.ArgumentParser) -> None:
-    """The session that a verb is about."""
-    parser.add_argument("session", metavar="SESSION", help=f"its id, the beginning of it, or {NEWEST} for the newest")
-    add_store(parser)
-
-
-def place_of(args: argparse.Namespace) -> str:
-    """Where the store is."""
-    return args.store or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
-
-
-def is_there(place: str) -> bool:
-    """Whether something is at the place of a store."""
-    return pathlib.Path(place.removeprefix("sqlite:").removeprefix("jsonl:")).exists()
 
 
 @asynccontextmanager

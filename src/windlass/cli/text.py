@@ -156,6 +156,7 @@ class Flow:
         self._margin = margin
         self._width = width
         self._column = 0
+        self._begun = False
         self._held = ""
 
     def write(self, text: str) -> None:
@@ -173,23 +174,22 @@ class Flow:
     def _plain(self, shown: str) -> None:
         self._out.write(shown)
         if shown:
-            self._column = 0 if shown.endswith("\n") else 1
+            self._begun = not shown.endswith("\n")
 
     def _wrapped(self, shown: str) -> None:
         assert self._width is not None
         room = max(1, self._width - cells(self._margin) - 1)
         pieces: list[str] = []
         for letter in shown:
-            if letter == "\n":
-                pieces.append("\n")
-                self._column = 0
-                continue
             size = cell(letter)
-            if self._column + size > room:
+            if letter == "\n" or (self._begun and self._column + size > room):
                 pieces.append("\n")
-                self._column = 0
-            if self._column == 0 and self._margin:
+                self._column, self._begun = 0, False
+            if letter == "\n":
+                continue
+            if not self._begun:
                 pieces.append(self._margin)
+                self._begun = True
             pieces.append(letter)
             self._column += size
         self._out.write("".join(pieces))
@@ -197,7 +197,7 @@ class Flow:
     @property
     def open_line(self) -> bool:
         """Whether the last line has not ended."""
-        return self._column > 0
+        return self._begun
 
     def end_line(self) -> None:
         """Begins a fresh line where one is open."""
@@ -206,5 +206,5 @@ class Flow:
             self._held = ""
         if self.open_line:
             self._out.write("\n")
-            self._column = 0
+            self._column, self._begun = 0, False
             self._out.flush()

@@ -1,0 +1,154 @@
+"""`windlass show` and `windlass cost`: one session, or what sessions have used, at a glance."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any
+
+import msgspec
+
+from windlass.events.permissions import PermissionRequested
+from windlass.events.questions import QuestionRequested
+from windlass.kernel.owed import overview
+from windlass.kernel.state import State
+from windlass.store.base import Key, Query, Store
+
+from . import asking, options, stores, words
+from .text import Paint, one_line, visible
+
+
+def run(args: argparse.Namespace) -> int:
+    """Does it."""
+    if args.verb == "show":
+        return asyncio.run(show(args))
+    return asyncio.run(cost(args) if args.session else costs(args))
+
+
+async def show(args: argparse.Namespace) -> int:
+    async with stores.opened(args) as store:
+        key = await stores.session_key(store, args)
+        found = await stores.folded(store, key)
+        waiting = await store.inbox(key)
+        forks = await store.forks(key)
+    if args.json:
+        plain = msgspec.to_builtins(overview(found.state))
+        plain |= {"session": key.session, "seq": found.state.seq, "inbox": len(waiting), "forks": forks}
+        plain |= {"open": [msgspec.to_builtins(ask) for ask in found.state.asks.values()]}
+        print(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
+        return 0
+    for line in about(key, found.state, inbox=len(waiting), forks=forks):
+        print(line)
+    for line in open_questions(found, options.place_of(args)):
+        print(line)
+    return 0
+
+
+def about(key: Key, state: State, *, inbox: int, forks: list[str]) -> list[str]:
+    """The session in a few lines."""
+    view = overview(state)
+    rows = [
+        ("session", f"{visible(key.session)}{f'  “{one_line(view.title, 48)}”' if view.title else ''}"),
+        ("state", view.state),
+        ("agent", f"{visible(view.agent)}   model {visible(state.model.name)}   mode {state.mode}"),
+        ("tools", ", ".join(map(visible, state.tools)) or "none"),
+        ("log", f"{words.plural(state.seq, 'record')}, {words.plural(state.turns, 'turn')}"),
+        ("used", f"{words.tokens(state.spent.usage)} (tokens), {words.dollars(state.spent.cost_nanos)}"),
+        ("begun", words.moment(view.created_ms)),
+        ("changed", words.moment(view.updated_ms)),
+    ]
+    if view.next_wake_ms is not None:
+        rows.append(("wakes", words.moment(view.next_wake_ms)))
+    if state.queue:
+        rows.append(("queue", words.plural(len(state.queue), "prompt") + " waiting"))
+    if inbox:
+        rows.append(("inbox", words.plural(inbox, "command") + " that nobody has taken yet"))
+    if forks:
+        rows.append(("forks", ", ".join(map(visible, forks))))
+    return words.table(rows)
+
+
+def open_questions(found: stores.Folded, place: str) -> list[str]:
+    """What waits for a person, whole, and the commands that answer it."""
+    paint, lines = Paint(), []
+    for ask in found.state.asks.values():
+        event = found.event(ask.seq)
+        lines.append("")
+        if isinstance(event, PermissionRequested):
+            lines += asking.permission_lines(event, paint)
+        elif isinstance(event, QuestionRequested):
+            lines += asking.question_lines(event, paint)
+        lines += asking.how_to_answer(found.key.session, ask.ask_id, ask.kind, place)
+    for call in found.state.calls.values():
+        if call.status == "unknown":
+            lines += ["", f"the outcome of {visible(call.tool)} [{call.call_id}] is unknown; say what happened with"]
+            lines.append(f"  windlass settle {found.key.session} {call.call_id} happened|did_not_happen|run_again")
+    return lines
+
+
+async def cost(args: argparse.Namespace) -> int:
+    """One session by model."""
+    async with stores.opened(args) as store:
+        key = await stores.session_key(store, args)
+        state = (await stores.folded(store, key)).state
+    rows: list[dict[str, Any]] = [
+        {
+            "model": name,
+            "requests": totals.requests,
+            "input_tokens": totals.usage.input_tokens,
+            "cached_tokens": totals.usage.cache_read_tokens,
+            "output_tokens": totals.usage.output_tokens,
+            "cost_nanos": totals.cost_nanos,
+        }
+        for name, totals in state.totals.items()
+    ]
+    print_costs(rows, "model", as_json=args.json, empty=f"session {key.session} has used no model yet")
+    return 0
+
+
+async def costs(args: argparse.Namespace) -> int:
+    """Every session of the store."""
+    async with stores.opened(args) as store:
+        rows = [
+            {
+                "session": row.session,
+                "agent": row.agent,
+                "input_tokens": row.input_tokens,
+                "output_tokens": row.output_tokens,
+                "cost_nanos": row.cost_nanos,
+            }
+            for row in await every(store, args.tenant)
+        ]
+    print_costs(rows, "session", as_json=args.json, empty=f"no session in {options.place_of(args)} yet")
+    return 0
+
+
+async def every(store: Store, tenant: str) -> list[Any]:
+    return await store.find(Query(tenant=tenant, limit=stores.FIND_MAX))
+
+
+def print_costs(rows: list[dict[str, Any]], what: str, *, as_json: bool, empty: str) -> None:
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+        return
+    if not rows:
+        print(empty)
+        return
+    names = [name for name in rows[0] if name != "cost_nanos"]
+    cells = [[name.upper().replace("_", " ") for name in names] + ["COST"]]
+    for row in rows:
+        cells.append([shown(row[name]) for name in names] + [words.dollars(row["cost_nanos"])])
+    if len(rows) > 1:
+        sums = ["sum" if name == what else total(rows, name) for name in names]
+        cells.append([*sums, words.dollars(sum(row["cost_nanos"] for row in rows))])
+    for line in words.table(cells):
+        print(line)
+
+
+def shown(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else visible(str(value))
+
+
+def total(rows: list[dict[str, Any]], name: str) -> str:
+    values = [row[name] for row in rows]
+    return f"{sum(values):,}" if all(isinstance(value, int) for value in values) else ""

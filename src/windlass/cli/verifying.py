@@ -1,0 +1,66 @@
+"""`windlass verify`: whether logs are what was written, on three levels: chain, legality, decisions."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any
+
+import msgspec
+
+from windlass.events.errors import Damaged, WindlassError
+from windlass.kernel import log
+from windlass.store.base import Key, Query, Store
+from windlass.store.chain import history, verify_chain
+
+from . import options, stores, words
+from .text import Paint, visible
+
+
+def run(args: argparse.Namespace) -> int:
+    """Does it."""
+    return asyncio.run(verify(args))
+
+
+async def verify(args: argparse.Namespace) -> int:
+    async with stores.opened(args) as store:
+        if args.session:
+            keys = [await stores.session_key(store, args)]
+        else:
+            rows = await store.find(Query(tenant=args.tenant, limit=stores.FIND_MAX))
+            keys = [Key(args.tenant, row.session) for row in rows]
+        found = [await verdict(store, key) for key in keys]
+    if args.json:
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    else:
+        show(found, options.place_of(args))
+    return 1 if any(not one["sound"] for one in found) else 0
+
+
+async def verdict(store: Store, key: Key) -> dict[str, Any]:
+    """What was found in one session."""
+    found: dict[str, Any] = {"session": key.session, "records": 0, "sound": True, "problems": [], "hash": ""}
+    try:
+        chain = await verify_chain(store, key)
+        found |= {"records": chain.seq, "hash": chain.hash}
+        report = log.verify([sealed.data async for sealed in history(store, key)])
+    except Damaged as damage:
+        at = f" at record {damage.seq}" if damage.seq is not None else ""
+        return found | {"sound": False, "problems": [f"chain{at}: {damage}"]}
+    except WindlassError as error:
+        return found | {"sound": False, "problems": [str(error)]}
+    told = [f"{'drift' if one.drift else one.level} at record {one.seq}: {one.message}" for one in report.problems]
+    return found | {"sound": report.sound, "problems": told}
+
+
+def show(found: list[dict[str, Any]], place: str) -> None:
+    paint = Paint()
+    for one in found:
+        mark = paint("ok     ", "green") if one["sound"] else paint("DAMAGED", "red")
+        print(
+            f"{mark}  {visible(one['session'])}  {words.plural(one['records'], 'record')}  {one['hash'][:16]}".rstrip()
+        )
+        for problem in one["problems"]:
+            print(f"         {visible(problem)}")
+    if not found:
+        print(f"no session in {place} yet")
