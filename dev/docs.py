@@ -14,7 +14,10 @@ def pages() -> dict[str, str]:
     """What each generated file should hold, by its path in the repository."""
     from dev import events_page, freeze
 
+    from windlass.cli.reference import cli_page
+
     return {
+        "docs/cli.md": cli_page(),
         "docs/events.md": events_page.render(),
         "tests/events/names.txt": freeze.names(),
         "tests/events/defaults.txt": freeze.defaults(),

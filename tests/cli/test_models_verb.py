@@ -138,7 +138,7 @@ def test_help_shows_examples_and_exit_codes(capsys: Capture):
     main(["--help"])
     out = capsys.readouterr().out
     assert "windlass models pull embedded" in out
-    assert "exit codes: 0 done, 1 it failed, 2 it was called wrongly" in out
+    assert "exit codes: 0 done, 1 it failed, 2 it was called wrongly, 3 waits" in out
     main(["models", "--help"])
     assert "WINDLASS_CACHE" in capsys.readouterr().out
 

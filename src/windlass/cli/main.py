@@ -1,6 +1,6 @@
 """The `windlass` command: finds the verb, imports only that verb's module, and turns errors into exit codes.
 
-Exit codes: 0 done, 1 it failed, 2 it was called wrongly, 130 interrupted.
+Exit codes are listed in `EXIT_CODES`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from .exits import FAILED, INTERRUPTED, OK, USAGE
+from .exits import ASKED, FAILED, INTERRUPTED, OK, SLEEPING, USAGE
 
 VERBS: dict[str, tuple[str, str]] = {
     "run": ("windlass.cli.run_verb", "give an agent something to do, and watch it"),
@@ -41,11 +41,27 @@ VERBS: dict[str, tuple[str, str]] = {
 }
 """Each verb with the module that does it and one line of help. A module has `configure(parser)` and `run(args)`."""
 
+EXIT_CODES = {
+    OK: "done",
+    FAILED: "it failed",
+    USAGE: "it was called wrongly",
+    ASKED: "a run waits for a person",
+    SLEEPING: "a run sleeps until a time",
+    INTERRUPTED: "interrupted",
+}
+
 EXAMPLES = """examples:
+  windlass demo                      an agent on a model that needs no key, from its prompt to its log
+  windlass run 'What is in this folder?' --tool list --tool read
+  windlass chat --agent clerk.py:clerk --session march
+  windlass ps                        what runs, what waits for whom, what it cost
+  windlass logs march -f             what happens, as it happens
+  windlass approve march             let a call run that waits for a person
   windlass models                    which models there are, and which one would be used
   windlass models pull embedded      fetch the model that needs no key
 
-exit codes: 0 done, 1 it failed, 2 it was called wrongly, 130 interrupted
+'windlass VERB --help' says more. Verbs on sessions take --store PATH, else $WINDLASS_STORE, else ./windlass.db.
+exit codes: 0 done, 1 it failed, 2 it was called wrongly, 3 waits for a person, 4 asleep, 130 interrupted
 """
 
 
@@ -110,7 +126,9 @@ def perform(args: argparse.Namespace) -> int:
 
 
 def complain(error: Exception, code: int) -> int:
-    print(f"windlass: {error}", file=sys.stderr)
+    from .text import visible
+
+    print(f"windlass: {visible(str(error))}", file=sys.stderr)
     return code
 
 
