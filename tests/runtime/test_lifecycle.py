@@ -360,3 +360,67 @@ async def test_every_store_carries_a_session_the_same_way(tmp_path):
             await session.prompt("go")
             assert (await session.result()).text == "three"
             await sound(session)
+
+
+@pytest.fixture
+def short_pages(monkeypatch):
+    """Pages of three, so that eight sessions are many."""
+    monkeypatch.setattr("windlass.runtime.runtime.OWED_AT_ONCE", 3)
+    monkeypatch.setattr("windlass.runtime.runtime.MAIL_NEWEST", 2)
+
+
+MANY = [f"s{number}" for number in range(8)]
+
+
+async def test_however_many_sessions_are_owed_all_go_on(tmp_path, short_pages):
+    store = str(tmp_path / "work.db")
+
+    async def never(request):
+        await asyncio.get_running_loop().create_future()
+
+    first = windlass.Agent("w", model=ScriptedModel(never))
+    async with windlass.open(store, agents=[first]) as rt:
+        for name in MANY:
+            await (await rt.session(first, name)).prompt("go")
+    second = windlass.Agent("w", model=ScriptedModel(by_history(["done"])))
+    async with windlass.open(store, agents=[second]) as rt:
+        for name in MANY:
+            assert (await (await rt.get(name)).result()).text == "done"
+
+
+async def test_however_many_sessions_sleep_all_are_woken_in_time(tmp_path, short_pages):
+    store = str(tmp_path / "work.db")
+    turns = by_history([call("wait", for_ms=3_600_000), "sleeping", "awake"])
+    first = windlass.Agent("w", model=ScriptedModel(turns), tools=["wait"])
+    async with windlass.open(store, agents=[first]) as rt:
+        for name in MANY:
+            session = await rt.session(first, name)
+            await session.prompt("go")
+            await session.result()
+    ports = JumpPorts()
+    ports.ahead_ms = 7_200_000
+    second = windlass.Agent("w", model=ScriptedModel(turns), tools=["wait"])
+    async with windlass.open(store, agents=[second], ports=ports, poll_ms=5) as rt:
+        for name in MANY:
+            await started(await rt.get(name), RunCompleted)
+
+
+async def test_however_many_sessions_wait_a_command_from_another_process_is_found(tmp_path, short_pages):
+    store = str(tmp_path / "work.db")
+    turns = by_history([call("add", x=1, y=2), "three"])
+    policy = windlass.Policy(rules=(windlass.ask("add"),))
+
+    def clerk() -> windlass.Agent:
+        return windlass.Agent("w", model=ScriptedModel(turns), tools=[add], policy=policy)
+
+    async with windlass.open(store, agents=[first := clerk()]) as rt:
+        for name in MANY:
+            session = await rt.session(first, name)
+            await session.prompt("go")
+            await session.result()
+    async with windlass.open(store, agents=[clerk()], poll_ms=5) as rt, windlass.open(store) as other:
+        for name in (MANY[0], MANY[4]):
+            remote = await other.get(name)
+            (asked,) = only(await events_of(remote), windlass.PermissionRequested)
+            await remote.approve(asked.request_id)
+            await started(await rt.get(name), RunCompleted)

@@ -52,6 +52,7 @@ LEASE_MS = 15_000
 POLL_MS = 100
 PARKED_MAX = 1_000
 OWED_AT_ONCE = 200
+MAIL_NEWEST = 50
 TAIL_RECORDS = 64
 """How much of a log's end is read first where the newest of something is wanted."""
 DUE_EVERY_MS = 1_000
@@ -101,6 +102,9 @@ class Runtime:
         self._opening: dict[Key, asyncio.Lock] = {}
         self._hubs: dict[Key, Hub] = {}
         self._wakes: dict[Key, int] = {}
+        self._mail: dict[str, int] = {}
+        """How many times the inboxes of an agent's sessions must still be gone through."""
+        self._mail_at: dict[str, int] = {}
         self._looked_ms = 0
         self._tasks: list[asyncio.Task[Any]] = []
         self._closed = False
@@ -411,9 +415,19 @@ class Runtime:
 
     async def _drive_owed(self) -> None:
         """Takes up the sessions that are owed work and whose agent is bound here."""
-        for name in self._bound:
-            for row in await self.store.find(Query(tenant=self.tenant, agent=name, owed=True, limit=OWED_AT_ONCE)):
-                await self._try_to_drive(Key(row.tenant, row.session))
+        for name in list(self._bound):
+            for key in await self._keys(agent=name, owed=True):
+                await self._try_to_drive(key)
+
+    async def _keys(self, **which: Any) -> list[Key]:
+        """Every session that fits, however many there are, asked for a page at a time."""
+        found: list[Key] = []
+        while True:
+            query = Query(tenant=self.tenant, limit=OWED_AT_ONCE, offset=len(found), **which)
+            rows = await self.store.find(query)
+            found += [Key(row.tenant, row.session) for row in rows]
+            if len(rows) < OWED_AT_ONCE:
+                return found
 
     async def _try_to_drive(self, key: Key) -> None:
         if key in self.parked:
@@ -444,6 +458,7 @@ class Runtime:
         if await self.store.changed() or overdue:
             self._looked_ms = self.ports.monotonic_ms()
             await self._notice()
+        await self._read_mail()
 
     def _now_of(self, key: Key) -> int:
         active = self._active.get(key)
@@ -457,12 +472,26 @@ class Runtime:
                 await self._try_to_drive(key)
         now = self.ports.now_ms()
         for name in list(self._bound):
-            for row in await self.store.find(Query(tenant=self.tenant, agent=name, limit=OWED_AT_ONCE)):
+            waiting = [*await self._keys(agent=name, owed=True), *await self._keys(agent=name, wake_before_ms=now)]
+            for key in waiting:
+                if key not in self._active:
+                    await self._try_to_drive(key)
+        self._mail = dict.fromkeys(self._bound, 2)
+
+    async def _read_mail(self) -> None:
+        """Looks into the inboxes of sessions at rest. The newest ones are looked into each time, the others a page at a
+        time in turn, twice around: a command to any of them is found, and no round takes long."""
+        for name in [name for name, rounds in self._mail.items() if rounds]:
+            place = self._mail_at.get(name, 0)
+            everyone = Query(tenant=self.tenant, agent=name, limit=MAIL_NEWEST)
+            page = Query(tenant=self.tenant, agent=name, limit=OWED_AT_ONCE, offset=place)
+            rows = await self.store.find(page)
+            over = len(rows) < OWED_AT_ONCE
+            self._mail_at[name] = 0 if over else place + OWED_AT_ONCE
+            self._mail[name] -= over
+            for row in [*rows, *(await self.store.find(everyone) if place else ())]:
                 key = Key(row.tenant, row.session)
-                if key in self._active or key in self.parked:
-                    continue
-                due = row.next_wake_ms is not None and row.next_wake_ms <= now
-                if row.owed or due or await self.store.inbox(key, limit=1):
+                if key not in self._active and key not in self.parked and await self.store.inbox(key, limit=1):
                     await self._try_to_drive(key)
 
     async def _keep_leases(self) -> None:
