@@ -6,6 +6,7 @@ The kernel learns only which rules held and which could not be judged; the latte
 from __future__ import annotations
 
 from windlass.events.blocks import JsonObject
+from windlass.events.errors import UsageError
 from windlass.events.specs import Policy
 from windlass.kernel.governance import matches
 
@@ -26,7 +27,10 @@ def judged(policy: Policy, tool: str, args: JsonObject) -> tuple[tuple[int, ...]
 
 
 def evaluate(expression: str, args: JsonObject) -> bool | None:
-    """Whether an expression holds for some arguments; None where it cannot be said."""
+    """Whether an expression holds for some arguments; None where it cannot be said, also because it cannot be read."""
     from .expressions import Expression
 
-    return Expression.of(expression).holds({"args": args})
+    try:
+        return Expression.of(expression).holds({"args": args})
+    except UsageError:
+        return None

@@ -26,7 +26,12 @@ class Expression:
     """A compiled condition."""
 
     def __init__(self, source: str) -> None:
-        import cel
+        try:
+            import cel
+        except ImportError as error:
+            raise UsageError(
+                f"condition {source!r} needs the expression language: pip install 'windlass[cel]'"
+            ) from error
 
         if len(source) > EXPRESSION_CHARS_MAX:
             raise UsageError(f"condition of {len(source)} characters: at most {EXPRESSION_CHARS_MAX}")
