@@ -43,7 +43,8 @@ def test_links_within_the_repository_lead_somewhere(page):
 def test_readme_fits_on_one_screen_and_shows_python_and_the_test_command():
     assert len(page_text("README.md").splitlines()) <= README_LINES_MAX
     assert blocks("README.md", "python")
-    assert "./check\n" in blocks("README.md", "sh")
+    commands = [line.split()[0] for line in "".join(blocks("README.md", "sh")).splitlines()]
+    assert commands == ["./demo", "./check"], "the README shows the two commands that do everything"
 
 
 def test_changelog_opens_with_what_is_unreleased():
