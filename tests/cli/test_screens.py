@@ -252,3 +252,20 @@ def test_help_of_each_verb_has_examples(verb: str, tmp_path: pathlib.Path):
 
 def test_a_command_is_watched_for_a_moment():
     assert 0 < WAIT_S <= 5
+
+
+def test_init_writes_a_project_whose_test_passes_and_never_over_a_file(tmp_path: pathlib.Path):
+    import subprocess
+    import sys
+
+    said = shown(["init", "mine"], tmp_path)
+    assert said.splitlines() == [
+        "wrote mine/agent.py",
+        "wrote mine/test_agent.py",
+        "wrote mine/README.md",
+        "next: windlass chat --agent mine/agent.py:agent",
+    ]
+    subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=tmp_path / "mine", check=True)
+    assert shown(["init", "mine"], tmp_path, code=2) == (
+        "windlass: 'mine/agent.py' is there already: name a folder without it\n"
+    )

@@ -109,10 +109,12 @@ class Chat:
 
     async def enter(self, session_id: str | None) -> None:
         """Takes up a session: its setup, the end of its history, what it is owed, what it waits for."""
+        from .running import session_of
+
         await self.leave()
         name = session_id or self.runtime.ports.fresh_id()
         self.interviewer.session = name
-        self.session = await self.runtime.session(self._agent, name)
+        self.session = await session_of(self.runtime, self._agent, name)
         state = await self.session.state()
         tools = ", ".join(map(visible, state.tools)) or "none"
         self.narrator.note(f"session {visible(name)} in {options.place_of(self._args)}")

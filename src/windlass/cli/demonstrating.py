@@ -213,4 +213,15 @@ def report(result: Result, store: str, took_s: float, *, right: bool) -> None:
         print("the model did not call the clock as it should have; it is a very small one: run it again")
     print("\nevery step is in the log, sealed by a hash chain; look at it with")
     for verb in ("logs", "verify", "inspect"):
-        print(f"  windlass {verb} {result.session} --store {store}")
+        print(f"  {program()} {verb} {result.session} --store {store}")
+
+
+def program() -> str:
+    """How this very program is called from here."""
+    import shutil
+
+    called = sys.argv[0]
+    found = shutil.which("windlass")
+    if not called.endswith("windlass") or (found and os.path.samefile(found, called)):
+        return "windlass"
+    return os.path.relpath(called)

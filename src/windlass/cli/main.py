@@ -35,6 +35,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "export": ("windlass.cli.branch_verb", "write a session to a file"),
     "import": ("windlass.cli.branch_verb", "take a session from a file"),
     "prune": ("windlass.cli.branch_verb", "remove old sessions (a dry run first)"),
+    "init": ("windlass.cli.init_verb", "write a small project to start from"),
     "doctor": ("windlass.cli.doctor_verb", "find and explain problems"),
     "models": ("windlass.cli.models_verb", "list the models, say which one would be used, fetch the embedded one"),
     "sim": ("windlass.cli.sim_verb", "live through a simulated world of faults, decided by one seed"),
