@@ -424,3 +424,24 @@ async def test_however_many_sessions_wait_a_command_from_another_process_is_foun
             (asked,) = only(await events_of(remote), windlass.PermissionRequested)
             await remote.approve(asked.request_id)
             await started(await rt.get(name), RunCompleted)
+
+
+async def test_sessions_at_rest_are_let_go_and_opened_again_when_needed(tmp_path, monkeypatch):
+    monkeypatch.setattr("windlass.runtime.runtime.RESTING_MAX", 2)
+    store = str(tmp_path / "work.db")
+    agent = windlass.Agent("w", model=ScriptedModel(by_history(["one", "two", "three"])))
+    async with windlass.open(store, agents=[agent], poll_ms=5) as rt:
+        for text in ("one", "two"):
+            for name in MANY:
+                session = await rt.session(agent, name)
+                await session.prompt("go")
+                assert (await session.result()).text == text
+        assert len(rt._active) <= 3
+        assert len(rt._hubs) <= 4
+        watched = await rt.get(MANY[0])
+        seen = asyncio.ensure_future(_texts(watched))
+        async with windlass.open(store) as other:
+            await (await other.get(MANY[0])).prompt("from elsewhere")
+        await started(watched, RunCompleted, count=3)
+        assert "RunCompleted" in await seen
+        await sound(watched)

@@ -53,6 +53,8 @@ POLL_MS = 100
 PARKED_MAX = 1_000
 OWED_AT_ONCE = 200
 MAIL_NEWEST = 50
+RESTING_MAX = 128
+"""How many sessions at rest are kept open."""
 TAIL_RECORDS = 64
 """How much of a log's end is read first where the newest of something is wanted."""
 DUE_EVERY_MS = 1_000
@@ -102,6 +104,7 @@ class Runtime:
         self._opening: dict[Key, asyncio.Lock] = {}
         self._hubs: dict[Key, Hub] = {}
         self._wakes: dict[Key, int] = {}
+        self._resting: dict[Key, None] = {}
         self._mail: dict[str, int] = {}
         """How many times the inboxes of an agent's sessions must still be gone through."""
         self._mail_at: dict[str, int] = {}
@@ -378,7 +381,31 @@ class Runtime:
             self._wakes[key] = rested.wake_at_ms
         else:
             self._wakes.pop(key, None)
+        await self._make_room(key)
         return rested
+
+    async def _make_room(self, key: Key) -> None:
+        """Sessions at rest are kept open for their next command, but not all of them: the one that has rested longest
+        is let go, with its lease. The log has everything; it is opened again when something is owed."""
+        self._resting.pop(key, None)
+        self._resting[key] = None
+        if len(self._resting) <= RESTING_MAX:
+            return
+        oldest = next(iter(self._resting))
+        del self._resting[oldest]
+        async with self._opening.setdefault(oldest, asyncio.Lock()):
+            active = self._active.get(oldest)
+            if active is None or active.task is None or not active.task.done() or active.owner.busy:
+                return
+            if active.owner.state.active:
+                return
+            del self._active[oldest]
+            hub = self._hubs.get(oldest)
+            if hub is not None and hub.listening:
+                hub.look()
+            else:
+                self._hubs.pop(oldest, None)
+            await active.owner.release()
 
     def _drop(self, key: Key, active: Active) -> None:
         """This process does not drive the session any more; its readers go on with the log."""
