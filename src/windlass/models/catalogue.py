@@ -309,10 +309,6 @@ def open_model(
     endpoint, credential = signed(endpoint, credential, env)
     more = {} if timeouts is None else {"timeouts": timeouts}
     model: Model = connect(endpoint, info.model, credential=credential, info=info, **more)
-    if credential is not None:
-        from .credentials import SignedModel
-
-        model = SignedModel(model)
     if info.tools:
         return model
     from .constrained import ConstrainedModel

@@ -9,16 +9,13 @@ import inspect
 import os
 import pathlib
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NoReturn, Protocol
 from urllib.parse import urlsplit
-
-import msgspec
 
 from windlass.events.errors import UsageError, WindlassError
 from windlass.events.failures import Failure, failure
 
-from .base import Delta, Model, ModelInfo, Reply, Request
 from .endpoints import Endpoint
 
 VALUE_CHARS_MAX = 16_384
@@ -337,31 +334,6 @@ async def tell(hook: RotationHook | None, rotated: Rotated) -> None:
             RuntimeWarning,
             stacklevel=2,
         )
-
-
-class SignedModel:
-    """A model whose credential may run out: what the credential says then is the answer to the request."""
-
-    def __init__(self, inner: Model) -> None:
-        self.inner = inner
-
-    @property
-    def info(self) -> ModelInfo:
-        return self.inner.info
-
-    async def stream(self, request: Request) -> AsyncIterator[Delta | list[Delta] | Reply | Failure]:
-        pieces = self.inner.stream(request)
-        try:
-            async for piece in pieces:
-                yield piece
-        except CredentialError as error:
-            info = self.inner.info
-            yield msgspec.structs.replace(error.failure, provider=info.provider, model=info.model)
-        finally:
-            await pieces.aclose()  # type: ignore[attr-defined]
-
-    async def close(self) -> None:
-        await self.inner.close()
 
 
 # --- ways to make one --------------------------------------------------------------------------------------------

@@ -287,7 +287,7 @@ class WireModel:
             failure = getattr(error, "failure", None)
             if not isinstance(failure, Failure):
                 raise
-            return None, failure
+            return None, msgspec.structs.replace(failure, provider=self.endpoint.name, model=self.model)
         if not key and self.endpoint.needs_key:
             names = " or ".join(self.endpoint.key_env) or "a credential"
             context = Context(self.endpoint.name, self.model)
