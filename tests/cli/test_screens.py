@@ -269,3 +269,21 @@ def test_init_writes_a_project_whose_test_passes_and_never_over_a_file(tmp_path:
     assert shown(["init", "mine"], tmp_path, code=2) == (
         "windlass: 'mine/agent.py' is there already: name a folder without it\n"
     )
+
+
+def test_completion_knows_every_verb_and_its_options(tmp_path: pathlib.Path):
+    import subprocess
+
+    script = shown(["completion", "bash"], tmp_path, columns=200)
+    ask = "COMP_WORDS=(windlass {0}); COMP_CWORD={1}; _windlass; echo ${{COMPREPLY[@]}}"
+
+    def completed(words: str, place: int) -> str:
+        told = subprocess.run(
+            ["bash", "-c", f"{script}\n{ask.format(words, place)}"], capture_output=True, text=True, check=True
+        )
+        return told.stdout.strip()
+
+    assert completed("app", 1) == "approve"
+    assert completed("logs --f", 2) == "--follow --full"
+    assert "__fish_seen_subcommand_from approve" in shown(["completion", "fish"], tmp_path, columns=200)
+    assert shown(["completion", "tcsh"], tmp_path, code=2)
