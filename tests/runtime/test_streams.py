@@ -6,6 +6,8 @@ import asyncio
 import time
 from typing import Any
 
+import pytest
+
 import windlass
 from windlass.events.base import Event
 from windlass.events.live import AttemptSuperseded, Live, StreamTruncated, TextDelta, ToolProgressed
@@ -143,13 +145,16 @@ async def test_a_stream_resumed_at_any_record_gives_exactly_the_rest():
             assert rest == whole[cut:]
 
 
-async def test_a_late_reader_gets_the_attempts_text_so_far_first():
+@pytest.mark.parametrize("before", ["nobody", "somebody", "a_commit"])
+async def test_a_late_reader_gets_the_attempts_text_so_far_first(before):
     release = asyncio.Event()
+    held: list[int] = []
 
     async def slow(request):
         return ["one ", "two ", pause(0), "three"]
 
     async def hold(seconds):
+        held.append(1)
         await release.wait()
 
     from windlass.testing.scripted import ScriptedModel
@@ -157,13 +162,12 @@ async def test_a_late_reader_gets_the_attempts_text_so_far_first():
     agent = windlass.Agent("w", model=ScriptedModel([slow], sleep=hold))
     async with windlass.open(agents=[agent]) as rt:
         session = await rt.session(agent, "s")
-        first = rt.hub(session.key).subscribe()
+        if before == "somebody":
+            rt.hub(session.key).subscribe()
         await session.prompt("go")
-        texts = 0
-        async for told in first:
-            texts += isinstance(told, TextDelta)
-            if texts == 2:
-                break
+        await until(lambda: held)
+        if before == "a_commit":
+            await session.set_title("meanwhile")
         heard: list[str] = []
 
         async def late() -> None:
@@ -174,7 +178,7 @@ async def test_a_late_reader_gets_the_attempts_text_so_far_first():
                     return
 
         listening = asyncio.ensure_future(late())
-        await until(lambda: len(heard) == 2)
+        await until(lambda: heard)
         release.set()
         await listening
         assert "".join(heard) == "one two three"

@@ -18,12 +18,14 @@ from windlass.events.calls import ResultBody, ToolAsked
 from windlass.events.codec import decode_command
 from windlass.events.errors import CodecError, CommandTaken, Refused, StaleEpoch, StoreError
 from windlass.events.failures import failure
-from windlass.events.live import ToolProgressed
+from windlass.events.live import ToolProgressed, UsageReported
 from windlass.events.permissions import ApproverMissed
 from windlass.events.questions import AnswerBody, AnswerReceived, QuestionBody, QuestionRequested, QuestionWithdrawn
 from windlass.events.runs import CancelReceived, CommandRefused, InterruptReceived, PartialBody, TimerFired
 from windlass.events.sessions import NoticeGiven
+from windlass.events.turns import ModelReplied
 from windlass.kernel import state as st
+from windlass.kernel.context import context_tokens
 from windlass.kernel.effects import AnyEffect, AskPerson, AwaitClient, CallModel, PrepareCall, RunTool, SetTimer
 from windlass.kernel.owed import owed, waiting_for
 from windlass.models.tokens import estimate_text
@@ -195,6 +197,8 @@ class Driver:
                 if smaller is None:
                     raise
                 await self._report(smaller)
+            if isinstance(done.fact, ModelReplied) and self.owner.hub.listening:
+                self.owner.hub.live([usage_notice(self.owner)])
         elif done is not None:
             await self._report(done, takes=(done.command_id,))
         elif isinstance(effect, AskPerson):
@@ -374,6 +378,18 @@ def _next_wake(state: st.State) -> int | None:
     return min((timer.at_ms for timer in state.timers.values()), default=None)
 
 
+def usage_notice(owner: Owner) -> UsageReported:
+    """How full the context is and what the session has used, for whoever watches."""
+    state = owner.state
+    return UsageReported(
+        usage=state.spent.usage,
+        context_tokens=context_tokens(state),
+        window_tokens=state.current_model.window_tokens,
+        items=len(state.history),
+        after_seq=owner.hub.seq,
+    )
+
+
 class SessionSeat:
     """A running tool's side of the session: progress, notes, questions."""
 
@@ -383,7 +399,7 @@ class SessionSeat:
         self.driver: Driver | None = None
 
     def progress(self, call_id: str, progress: Progress) -> None:
-        if self._owner.hub.listening:
+        if self._owner.hub.hearing:
             self._owner.hub.live(
                 [
                     ToolProgressed(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import msgspec
 
@@ -43,7 +43,7 @@ class Subscription:
 
     def __init__(self, hub: Hub, *, live: bool, buffer_max: int = BUFFER_MAX) -> None:
         self._hub = hub
-        self._live = live
+        self.live = live
         self._max = buffer_max
         self._waiting: deque[Told] = deque()
         self._deltas = 0
@@ -58,7 +58,7 @@ class Subscription:
         for one in told:
             if isinstance(one, Record):
                 self._offer_record(one)
-            elif self._live:
+            elif self.live:
                 self._offer_live(one)
         if self._wake is not None and not self._wake.done() and (self._waiting or self.lagging):
             self._wake.set_result(None)
@@ -139,41 +139,47 @@ class Hub:
     def __init__(self) -> None:
         self._subscriptions: list[Subscription] = []
         self.seq = 0
-        self.partial: list[Live] = []
+        self.so_far: Callable[[], list[Live]] | None = None
         """What the open attempt has streamed so far: a late listener gets it first."""
+        self._hearing = 0
 
     @property
     def listening(self) -> bool:
+        """Whether anyone listens at all."""
         return bool(self._subscriptions)
+
+    @property
+    def hearing(self) -> bool:
+        """Whether anyone wants to hear what is being written, and not only what is committed."""
+        return self._hearing > 0
 
     def subscribe(self, *, live: bool = True, buffer_max: int = BUFFER_MAX) -> Subscription:
         subscription = Subscription(self, live=live, buffer_max=buffer_max)
         self._subscriptions.append(subscription)
-        if live and self.partial:
-            subscription.offer(self.partial)
+        self._hearing += live
+        if live and self.so_far is not None:
+            subscription.offer(self.so_far())
         return subscription
 
     def leave(self, subscription: Subscription) -> None:
         if subscription in self._subscriptions:
             self._subscriptions.remove(subscription)
+            self._hearing -= subscription.live
 
     def committed(self, records: list[Record]) -> None:
         """Tells everyone what is in the log now."""
         self.seq = records[-1].seq
-        self.partial.clear()
         for subscription in tuple(self._subscriptions):
             subscription.offer(records)
 
     def live(self, deltas: list[Live]) -> None:
         """Tells everyone what is being written; nothing of it is kept."""
-        if len(self.partial) < BUFFER_MAX:
-            self.partial.extend(deltas)
         for subscription in tuple(self._subscriptions):
             subscription.offer(deltas)
 
     def look(self) -> None:
         """The session is driven elsewhere from now on, or nobody knows: readers must look at the log."""
-        self.partial.clear()
+        self.so_far = None
         for subscription in tuple(self._subscriptions):
             subscription.look()
 

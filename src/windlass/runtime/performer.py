@@ -93,7 +93,7 @@ class Performer:
                 fact = cast(ModelReplied, _with(fact, duration_ms=duration))
             return Done(fact, dict(answer.generated) or None)
         visible = bool(self.partial_text)
-        if visible and owner.hub.listening:
+        if visible and owner.hub.hearing:
             owner.hub.live([AttemptSuperseded(request_id=effect.request_id, reason="failed", after_seq=owner.hub.seq)])
         return Done(
             ModelFailed(
@@ -158,6 +158,13 @@ class Performer:
         hub, name = self.owner.hub, effect.request_id
         main = effect.lane == "main"
         index = 0
+
+        def so_far() -> list[Live]:
+            text = "".join(self.partial_text)
+            return [TextDelta(request_id=name, text=text, after_seq=hub.seq)] if text else []
+
+        if main:
+            hub.so_far = so_far
         stream = self.bound.model_for(effect.model).stream(request)
         try:
             async for piece in stream:
@@ -166,10 +173,11 @@ class Performer:
                 deltas = piece if isinstance(piece, list) else [piece]
                 if main:
                     self._keep(deltas)
-                    if hub.listening:
+                    if hub.hearing:
                         hub.live(_live(deltas, name, hub.seq, index))
-                        index += len(deltas)
+                    index += len(deltas)
         finally:
+            hub.so_far = None
             close = getattr(stream, "aclose", None)
             if close is not None:
                 await close()
