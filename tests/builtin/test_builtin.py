@@ -9,6 +9,7 @@ import pytest
 import windlass
 from windlass.events.blocks import plain_text
 from windlass.events.items import ResultItem
+from windlass.events.live import UsageReported
 from windlass.events.sessions import TaskChanged
 from windlass.events.turns import PrefixChanged
 from windlass.testing.scripted import ScriptedModel, call
@@ -104,3 +105,12 @@ def test_an_unknown_name_lists_the_known_ones():
     agent = windlass.Agent("x", model=ScriptedModel([]), tools=["reed"])
     with pytest.raises(windlass.UsageError, match=r"no built-in tool 'reed': there are .*read_result"):
         _ = agent.toolset
+
+
+async def test_watchers_are_told_how_full_the_context_is():
+    agent = windlass.Agent("x", model=ScriptedModel([[call("big")], "hello"]), tools=[big])
+    async with windlass.open(agents=[agent]) as runtime:
+        session = await runtime.session(agent)
+        told = [event async for event in session.prompt("hi") if isinstance(event, UsageReported)]
+    assert [(event.usage.output_tokens, event.items) for event in told] == [(10, 2)], "after the first of two replies"
+    assert 0 < told[0].context_tokens < told[0].window_tokens

@@ -194,6 +194,7 @@ class Runtime:
         """Creates a session or finds it. One that was cut off goes on by itself. A new one may begin with a `history`
         from elsewhere (see `windlass.models.convert`)."""
         bound = self.bind(agent)
+        refs_of(history)  # one that no provider would take is refused before anything is made
         key = Key(self.tenant, session_id or self.ports.fresh_id())
         await self.store.create(key)
         head = await self.store.head(key)
@@ -710,6 +711,9 @@ class Runtime:
 
     async def _last_terminal(self, key: Key, seq: int) -> Terminal:
         """How the last run ended. It stands near the end of the log, so that is where it is looked for first."""
+        told = self.hub(key).terminal if key in self._active else None
+        if told is not None:
+            return told
         for back in (TAIL_RECORDS, TAIL_RECORDS * 16, seq):
             found: Terminal | None = None
             async for record in self.records(key, after=max(0, seq - back)):
@@ -722,6 +726,10 @@ class Runtime:
     async def _reply(self, key: Key, seq: int | None) -> ModelReplied | None:
         if seq is None:
             return None
+        active = self._active.get(key)
+        known = active.owner.known(seq) if active is not None else None
+        if isinstance(known, ModelReplied):
+            return known
         async for record in self.records(key, after=seq - 1):
             return record.event if isinstance(record.event, ModelReplied) else None
         return None
