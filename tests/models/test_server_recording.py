@@ -170,10 +170,11 @@ async def test_models_are_listed_and_tokens_counted():
 # ---- the command
 
 
-async def test_the_command_prints_its_address_and_serves_until_stopped(tmp_path):
+@pytest.mark.parametrize("module", ["windlass.testing.server", "windlass.testing.model_server"])
+async def test_the_command_prints_its_address_and_serves_until_stopped(tmp_path, module: str):
     script = tmp_path / "script.json"
     script.write_text(json.dumps(["from a file"]))
-    command = [sys.executable, "-m", "windlass.testing.model_server", "--port", "0", "--script", str(script)]
+    command = [sys.executable, "-m", module, "--port", "0", "--script", str(script)]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     try:
@@ -188,6 +189,14 @@ async def test_the_command_prints_its_address_and_serves_until_stopped(tmp_path)
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+async def test_the_command_calls_itself_by_the_name_it_was_started_under():
+    command = [sys.executable, "-m", "windlass.testing.server", "--help"]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    told, _ = await process.communicate()
+    assert process.returncode == 0
+    assert told.decode().startswith("usage: python -m windlass.testing.server ")
 
 
 # ---- the ledger

@@ -21,7 +21,7 @@ Public names:
 - Headers a client may send: `x-windlass-script` names a queue of answers, `x-windlass-lane` a stream of requests.
 
 The four formats are `anthropic`, `openai` (Chat Completions), `responses` and `gemini`.
-As a command: `python -m windlass.testing.model_server --port 0` prints its address.
+As a command: `python -m windlass.testing.server --port 0` prints its address.
 """
 
 from __future__ import annotations

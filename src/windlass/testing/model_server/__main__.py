@@ -13,9 +13,9 @@ from .profiles import PROFILES
 from .server import ModelServer
 
 
-def arguments() -> argparse.Namespace:
+def arguments(command: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m windlass.testing.model_server",
+        prog=command,
         description="A scripted, validating model provider on loopback. Prints its address, then serves until stopped.",
     )
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0 picks a free one")
@@ -46,5 +46,10 @@ async def serve(options: argparse.Namespace) -> None:
         await stop.wait()
 
 
+def main(command: str) -> None:
+    """Serves until stopped, as the command line of this process says; `command` is its name in the help."""
+    asyncio.run(serve(arguments(command)))
+
+
 if __name__ == "__main__":
-    asyncio.run(serve(arguments()))
+    main("python -m windlass.testing.model_server")
