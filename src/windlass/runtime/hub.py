@@ -14,6 +14,7 @@ import msgspec
 
 from windlass.events.base import Event
 from windlass.events.live import Live, StreamTruncated
+from windlass.events.runs import Terminal
 
 BUFFER_MAX = 1_024
 
@@ -142,6 +143,8 @@ class Hub:
         self.so_far: Callable[[], list[Live]] | None = None
         """What the open attempt has streamed so far: a late listener gets it first."""
         self._hearing = 0
+        self.terminal: Terminal | None = None
+        """How the last run ended, where nothing was committed since."""
 
     @property
     def listening(self) -> bool:
@@ -169,6 +172,8 @@ class Hub:
     def committed(self, records: list[Record]) -> None:
         """Tells everyone what is in the log now."""
         self.seq = records[-1].seq
+        last = records[-1].event
+        self.terminal = last if isinstance(last, Terminal) else None
         for subscription in tuple(self._subscriptions):
             subscription.offer(records)
 

@@ -224,6 +224,10 @@ class Owner:
         yield state.setup_seq
         yield state.instructions_seq
 
+    def known(self, seq: int) -> Event | None:
+        """The event at a seq, where it is in memory."""
+        return self._events.get(seq)
+
     async def event(self, seq: int) -> Event:
         """The event at a seq, content included."""
         for _ in range(FETCHES_MAX):
