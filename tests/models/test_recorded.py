@@ -8,14 +8,23 @@ from typing import Any
 import msgspec
 import pytest
 
+import windlass
+from windlass.events import codec
+from windlass.events.base import Event
 from windlass.events.blocks import Text
 from windlass.events.errors import CodecError, UsageError
 from windlass.events.failures import Failure
-from windlass.events.items import AssistantItem, CallPart, ResultItem, ToolSchema, UserItem
+from windlass.events.items import AssistantItem, CallPart, HistoryItem, ResultItem, ToolSchema, UserItem
+from windlass.events.turns import ModelFailed, ModelReplied, ModelRequested, ReplyBody
+from windlass.events.usage import Usage
+from windlass.kernel.evolve import evolve
+from windlass.kernel.render import render
+from windlass.kernel.state import State
 from windlass.models.base import CallPartDelta, Model, Reply, Request, TextPart
+from windlass.store.memory import MemoryStore
 from windlass.testing import recorded
 from windlass.testing.recorded import Record, RecordedModel, RecordingModel, plain_request, read_records
-from windlass.testing.scripted import ScriptedModel, call, fail
+from windlass.testing.scripted import ScriptedModel, call, fail, think, turn
 
 
 def said(text: str, **more) -> Request:
@@ -147,3 +156,104 @@ async def test_items_added_while_streaming_are_not_recorded(path: pathlib.Path):
     (record,) = read_records(path)
     assert record.request is not None
     assert len(record.request["items"]) == 1
+
+
+# ---- the log of a session as a recording
+
+
+@windlass.tool
+def add(x: int, y: int) -> int:
+    "Add two numbers."
+    return x + y
+
+
+PROMPTS = ("1 + 2?", "and 3 + 4?")
+SCRIPT: list[Any] = [
+    [think("easy"), "Let me see. ", call("add", x=1, y=2), call("nothing", z=1)],
+    fail("overloaded", retry_after_ms=1),
+    "Three.",
+    turn(call("add", x=3, y=4), usage=Usage(input_tokens=7, output_tokens=3)),
+    turn("Seven.", finish="length"),
+    "Seven, I said.",
+]
+
+
+async def played(model: Model, *prompts: str, instructions: str = "") -> tuple[list[Event], list[bytes]]:
+    """A session in which these prompts were given: its events and its stored lines."""
+    agent = windlass.Agent("clerk", model=model, tools=[add], instructions=instructions)
+    async with windlass.open(MemoryStore(), agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        for prompt in prompts:
+            await session.prompt(prompt)
+            await session.result()
+        events = [record.event async for record in session.records()]
+        return events, [sealed.data async for sealed in rt.store.read(session.key)]
+
+
+def transcript(lines: list[bytes]) -> list[HistoryItem]:
+    """What the log shows to a model, without the places of its records."""
+    state, events = State(), {}
+    for event in (event for line in lines for event in codec.decode(line).events):
+        assert isinstance(event, Event)
+        evolve(state, event)
+        events[state.seq] = event
+    numbers: dict[str, str] = {}
+    return [recorded.stable(item, numbers) for item in render(state, events.__getitem__)]
+
+
+@pytest.mark.parametrize("match", ["order", "strict", "best"])
+@pytest.mark.parametrize("stored", [True, False])
+async def test_a_log_is_a_recording_of_its_session(match: Any, stored: bool):
+    events, lines = await played(ScriptedModel(SCRIPT), *PROMPTS)
+    assert sum(isinstance(event, ModelFailed) for event in events) == 1
+    again = RecordedModel.of_log(lines if stored else events, match=match)
+    _, replayed = await played(again, *PROMPTS)
+    assert len(transcript(lines)) >= 7
+    assert transcript(replayed) == transcript(lines)
+
+
+async def test_replies_come_out_of_a_log_as_they_went_in():
+    scripted = ScriptedModel(SCRIPT)
+    given = [end for end in [await end_of(scripted, said("x")) for _ in SCRIPT[:5]] if isinstance(end, Reply)]
+    events, _ = await played(ScriptedModel(SCRIPT), *PROMPTS)
+    model = RecordedModel.of_log(events)
+    out = [await end_of(model, said("anything")) for _ in given]
+    assert [same(reply) for reply in out] == [same(reply) for reply in given]
+
+
+def same(reply: object) -> Reply:
+    """A reply without what was measured."""
+    assert isinstance(reply, Reply)
+    return msgspec.structs.replace(reply, duration_ms=0, first_output_ms=None)
+
+
+async def test_a_strict_log_refuses_another_history_but_not_other_instructions():
+    _, lines = await played(ScriptedModel(SCRIPT), *PROMPTS)
+    _, other = await played(RecordedModel.of_log(lines, match="strict"), *PROMPTS, instructions="be brief")
+    assert transcript(other) == transcript(lines)
+    with pytest.raises(UsageError, match="was not recorded") as raised:
+        await end_of(RecordedModel.of_log(lines, match="strict"), said("2 + 2?"))
+    assert '+          "text": "2 + 2?",' in str(raised.value)
+
+
+async def test_a_log_is_used_up_like_any_recording():
+    _, lines = await played(ScriptedModel(["one"]), "hi")
+    model = RecordedModel.of_log(lines)
+    await end_of(model, said("hi"))
+    with pytest.raises(UsageError, match="used up"):
+        await end_of(model, said("hi"))
+
+
+async def test_summaries_of_a_log_answer_requests_for_summaries_only():
+    requested = [ModelRequested(request_id=lane, lane=lane, model="m", epoch=1) for lane in ("compact", "main")]
+    bodies = {lane: ReplyBody(blocks=(Text(text=lane),)) for lane in ("compact", "main")}
+    replied = [ModelReplied(request_id=lane, finish="stop", usage=Usage(), body=body) for lane, body in bodies.items()]
+    model = RecordedModel.of_log([*requested, *replied])
+    ends = [await end_of(model, said("x", lane=lane)) for lane in ("main", "compact")]
+    assert [end.blocks for end in ends if isinstance(end, Reply)] == [(Text(text="main"),), (Text(text="compact"),)]
+
+
+def test_a_log_whose_reply_was_erased_is_refused():
+    gone = ModelReplied(request_id="r1", finish="stop", usage=Usage())
+    with pytest.raises(UsageError, match="request 'r1' was erased"):
+        RecordedModel.of_log([gone])

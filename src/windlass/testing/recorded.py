@@ -2,7 +2,7 @@
 
 A recording is plain data, one JSON object per line: the request as far as it matters, its digest, and the reply or
 failure that followed. Ids that differ from run to run are left out, so that a recording outlives the session it was
-made in. It never holds a key, and replaying it never touches the network.
+made in. It never holds a key, and replaying it never touches the network. The log of a session is a recording too.
 """
 
 from __future__ import annotations
@@ -11,16 +11,22 @@ import difflib
 import hashlib
 import pathlib
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import aclosing
 from typing import Any, Literal
 
 import msgspec
 
+from windlass.events import codec
+from windlass.events.base import Decision, Event
 from windlass.events.blocks import JsonObject, Value
 from windlass.events.errors import CodecError, UsageError
 from windlass.events.failures import Failure
 from windlass.events.items import AssistantItem, AssistantPart, CallPart, HistoryItem, ResultItem
+from windlass.events.turns import ModelReplied, ModelRequested
+from windlass.kernel.evolve import evolve_all
+from windlass.kernel.render import Names, item
+from windlass.kernel.state import State
 from windlass.models.base import Delta, Model, ModelInfo, Reply, Request
 from windlass.models.constrained import opened
 
@@ -31,13 +37,20 @@ DIFF_LINES_MAX = 60
 """How much of a difference an error shows."""
 NOT_COMPARED = ("model", "session", "attempt", "stream", "blobs")
 """Parts of a request that may differ between a recording and its replay."""
+ITEMS_ONLY = frozenset({"items"})
+"""What a log says of a request: the history that it carried. Instructions and tools are the agent's own affair."""
+
+Match = Literal["strict", "best"]
+LogEntry = bytes | Event | codec.Unknown
+"""A stored line (one append), or one of the events in it."""
 
 
 class Record(Value, frozen=True, kw_only=True):
     """One request and what came of it. Exactly one of `reply` and `failure` is set. A record without a request answers
-    whatever comes next."""
+    whatever comes next, in its lane where it names one."""
 
     digest: str = ""
+    lane: str = ""
     request: JsonObject | None = None
     reply: Reply | None = None
     failure: Failure | None = None
@@ -108,6 +121,79 @@ def read_records(path: str | pathlib.Path) -> list[Record]:
     return found
 
 
+def log_events(log: Iterable[LogEntry]) -> Iterator[Event | codec.Unknown]:
+    """The events of a log, from its stored lines or as they are."""
+    for entry in log:
+        if not isinstance(entry, bytes):
+            yield entry
+        elif entry.strip():
+            yield from codec.decode(entry).events
+
+
+class LogReader:
+    """Finds the replies of a log that became part of its history. With `compared` those of the main lane also say
+    which history they answered, for which the log must be there from its first event."""
+
+    def __init__(self, *, compared: bool) -> None:
+        self._compared = compared
+        self._state = State()
+        self._events: dict[int, Event] = {}
+        self._names: Names = {}
+        self._lanes: dict[str, str] = {}
+        self._waiting: list[str] = []
+        self._asked: dict[str, JsonObject] = {}
+        self.records: list[Record] = []
+
+    def feed(self, event: Event | codec.Unknown) -> None:
+        """Takes the next event."""
+        if self._compared:
+            self._fold(event)
+        if isinstance(event, ModelRequested):
+            self._lanes[event.request_id] = event.lane
+            self._waiting += [event.request_id] if event.lane == "main" else []
+        elif isinstance(event, ModelReplied) and not event.empty:
+            self._keep(event)
+
+    def _fold(self, event: Event | codec.Unknown) -> None:
+        if self._waiting and not isinstance(event, Decision):
+            # A request carries what the append in which it was decided left to be seen, to its last event.
+            items = [item(ref, self._events.__getitem__, self._names) for ref in self._state.history]
+            plain = plain_request(Request(model="", items=items))
+            self._asked.update((request_id, {"items": plain.get("items", [])}) for request_id in self._waiting)
+            self._waiting = []
+        evolve_all(self._state, (event,))
+        if isinstance(event, Event):
+            self._events[self._state.seq] = event
+
+    def _keep(self, event: ModelReplied) -> None:
+        if len(self.records) >= RECORDS_MAX:
+            raise UsageError(f"the log holds more than {RECORDS_MAX} replies: replay a part of it")
+        request = self._asked.pop(event.request_id, None)
+        digest = digest_of(request) if request is not None else ""
+        lane = self._lanes.pop(event.request_id, "main")
+        self.records.append(Record(digest=digest, lane=lane, request=request, reply=reply_of(event)))
+
+
+def reply_of(event: ModelReplied) -> Reply:
+    """The reply that a fact of the log was made from. Bytes of generated images are in the store, not in the log."""
+    if event.body is None:
+        raise UsageError(f"the reply to request {event.request_id!r} was erased: this log cannot be replayed")
+    return Reply(
+        blocks=event.body.blocks,
+        calls=tuple(each.call for each in event.body.calls),
+        finish=event.finish,
+        usage=event.usage,
+        model=event.model,
+        provider=event.provider,
+        request_id=event.provider_request_id,
+        response_id=event.response_id,
+        quotas=event.body.quotas,
+        duration_ms=event.duration_ms,
+        first_output_ms=event.first_output_ms,
+        provider_data=event.body.provider_data,
+    )
+
+
 class RecordingModel:
     """Passes requests on to another model and adds each answer to a file."""
 
@@ -140,30 +226,49 @@ class RecordedModel:
 
     `strict`: only a request that was recorded is answered; records of the same request answer in their order, the
     last one for ever after. `best`: the unused record that is most alike answers. Records without a request answer
-    in their order. A request that finds nothing raises `UsageError` with the difference to the nearest record."""
+    in their order. A request that finds nothing raises `UsageError` with the difference to the nearest record.
+    `compared` names the parts of a request that matter; all do, unless given."""
 
     def __init__(
         self,
         records: Iterable[Record] | str | pathlib.Path,
         *,
-        match: Literal["strict", "best"] = "strict",
+        match: Match = "strict",
         info: ModelInfo | None = None,
+        compared: frozenset[str] | None = None,
     ) -> None:
         self._records = read_records(records) if isinstance(records, str | pathlib.Path) else list(records)
         self._match = match
         self._info = info or SCRIPTED_INFO
+        self._compared = compared
         self._by_digest: dict[str, deque[Record]] = defaultdict(deque)
-        self._in_order = deque(record for record in self._records if record.request is None)
+        self._in_order: dict[str, deque[Record]] = defaultdict(deque)
         for record in self._records:
             if record.request is not None:
                 self._by_digest[record.digest].append(record)
+            else:
+                self._in_order[record.lane].append(record)
         self.requests: list[Request] = []
 
     @classmethod
     def of_replies(cls, replies: Iterable[Reply | Failure], **more: Any) -> RecordedModel:
-        """Answers with these, in their order, whatever is asked: for replaying what a log holds."""
+        """Answers with these, in their order, whatever is asked."""
         made = (Record(reply=end) if isinstance(end, Reply) else Record(failure=end) for end in replies)
         return cls(list(made), **more)
+
+    @classmethod
+    def of_log(
+        cls, log: Iterable[LogEntry], *, match: Match | Literal["order"] = "order", info: ModelInfo | None = None
+    ) -> RecordedModel:
+        """Answers with the replies of a session's log, given by its stored lines or by its events: with those that
+        became part of the history, each to a request of its own lane. Failed attempts are left out.
+
+        `order`: one after the other, whatever is asked. `strict` and `best`: as in a recording, by the history that a
+        request carries; the log must then be whole. Raises `UsageError` where a reply was erased."""
+        reader = LogReader(compared=match != "order")
+        for event in log_events(log):
+            reader.feed(event)
+        return cls(reader.records, match="strict" if match == "order" else match, info=info, compared=ITEMS_ONLY)
 
     @property
     def info(self) -> ModelInfo:
@@ -185,11 +290,14 @@ class RecordedModel:
 
     def _find(self, request: Request) -> Record:
         plain = plain_request(request)
+        if self._compared is not None:
+            plain = {name: value for name, value in plain.items() if name in self._compared}
         exact = self._by_digest.get(digest_of(plain))
         if exact:
             return exact.popleft() if len(exact) > 1 or self._match == "best" else exact[0]
-        if self._in_order:
-            return self._in_order.popleft()
+        waiting = self._in_order.get(request.lane) or self._in_order.get("")
+        if waiting:
+            return waiting.popleft()
         left = [record for records in self._by_digest.values() for record in records]
         near = max(left, key=lambda record: likeness(record.request or {}, plain), default=None)
         if near is None or self._match == "strict":
