@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import windlass
 from windlass.events.errors import LeaseHeld
 from windlass.runtime import liveness
 from windlass.store.base import Key
-from windlass.testing.scripted import ScriptedModel
+from windlass.testing.scripted import ScriptedModel, hang
 
 HOLDER = """
 import asyncio, os, signal, sys, time
@@ -70,3 +71,37 @@ def test_only_a_process_that_is_certainly_gone_is_gone():
     assert not liveness.gone("runner-x"), "nothing is known of it"
     assert not liveness.gone(f"runner-x@00000000-0000:{os.getpid()}:1"), "another machine, or before a restart"
     assert liveness.gone(f"runner-x@{liveness.boot_id()}:{os.getpid()}:1"), "another process had this number before"
+
+
+async def test_a_runtime_that_takes_nothing_up_leaves_other_sessions_alone(tmp_path):
+    path = str(tmp_path / "work.db")
+    model = ScriptedModel([hang(), "one", "two"])
+    agent = windlass.Agent("a", model=model)
+    async with windlass.open(path, agents=[agent]) as runtime:
+        session = await runtime.session(agent, "cut off")
+        await session.prompt("first")
+        while not model.requests:
+            await asyncio.sleep(0)
+    async with windlass.open(path, agents=[agent], take_up=False, poll_ms=10) as runtime:
+        other = await runtime.session(agent, "asked for")
+        await other.prompt("second")
+        assert (await other.result()).text == "one"
+        assert (await (await runtime.get("asked for")).state()).run is not None
+        assert [row.session for row in await runtime.sessions(owed=True)] == ["cut off"]
+    async with windlass.open(path, agents=[agent]) as runtime:
+        session = await runtime.session(agent, "cut off")
+        assert (await session.result()).text == "two"
+
+
+async def test_a_fork_is_found_again_by_its_id(tmp_path):
+    path = str(tmp_path / "work.db")
+    agent = windlass.Agent("a", model=ScriptedModel(["one", "two"]))
+    async with windlass.open(path, agents=[agent]) as runtime:
+        session = await runtime.session(agent, "origin")
+        await session.prompt("first")
+        await session.result()
+        await session.fork("branch")
+    async with windlass.open(path, agents=[agent]) as runtime:
+        branch = await runtime.session(agent, "branch")
+        await branch.prompt("second")
+        assert (await branch.result()).text == "two"

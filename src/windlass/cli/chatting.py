@@ -56,7 +56,9 @@ async def converse(args: argparse.Namespace, agent: Agent) -> int:
     with Keyboard() as keyboard:
         chat = Chat(args, agent, keyboard)
         place = options.place_of(args)
-        async with windlass.open(place, agents=[agent], approver=chat.interviewer, tenant=args.tenant) as runtime:
+        async with windlass.open(
+            place, agents=[agent], approver=chat.interviewer, tenant=args.tenant, take_up=False
+        ) as runtime:
             chat.runtime = runtime
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, chat.ctrl_c)
             try:
@@ -109,12 +111,11 @@ class Chat:
 
     async def enter(self, session_id: str | None) -> None:
         """Takes up a session: its setup, the end of its history, what it is owed, what it waits for."""
-        from .running import session_of
 
         await self.leave()
         name = session_id or self.runtime.ports.fresh_id()
         self.interviewer.session = name
-        self.session = await session_of(self.runtime, self._agent, name)
+        self.session = await self.runtime.session(self._agent, name)
         state = await self.session.state()
         tools = ", ".join(map(visible, state.tools)) or "none"
         self.narrator.note(f"session {visible(name)} in {options.place_of(self._args)}")

@@ -58,29 +58,18 @@ async def perform(args: argparse.Namespace, agent: Agent, blocks: tuple[InputBlo
         asked: Interviewer | None = None
         if is_interactive() and not args.json:
             asked = Interviewer(stack.enter_context(Keyboard()), before=narrator.rest)
-        async with windlass.open(options.place_of(args), agents=[agent], approver=asked, tenant=args.tenant) as runtime:
+        async with windlass.open(
+            options.place_of(args), agents=[agent], approver=asked, tenant=args.tenant, take_up=False
+        ) as runtime:
             if asked is not None:
                 asked.session = args.session = args.session or runtime.ports.fresh_id()
-            session = await session_of(runtime, agent, args.session, title=title_of(blocks))
+            session = await runtime.session(agent, args.session, title=title_of(blocks))
             await greet(runtime, session, agent, narrator, args, asked)
             with Stopping(session, narrator):
                 await work(session, blocks, narrator, asked)
             result = await result_of(session)
     narrator.rest()
     return farewell(result, session.session_id, args, narrator, time.monotonic() - begun)
-
-
-async def session_of(runtime: Runtime, agent: Agent, session_id: str | None, *, title: str = "") -> Session:
-    """The session of an id, made where there is none. A fork is found, never made: it has an origin."""
-    from windlass.store.base import Key
-
-    head = await runtime.store.head(Key(runtime.tenant, session_id)) if session_id else None
-    if session_id is None or head is None or head.origin is None:
-        return await runtime.session(agent, session_id, title=title)
-    row = await runtime.store.get_index(Key(runtime.tenant, session_id))
-    if row is not None and row.agent != agent.name:
-        raise UsageError(f"session {session_id!r} belongs to agent {row.agent!r}, not to {agent.name!r}")
-    return await runtime.get(session_id)
 
 
 async def greet(

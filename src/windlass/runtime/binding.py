@@ -265,7 +265,9 @@ class Bound:
         return self._output.parse(value) if self._output is not None else None
 
     async def close(self) -> None:
-        for model in (self.model, *self._others.values()):
+        """Closes the models that were opened here; one that was given is its giver's to close."""
+        given = not (self.agent.model is None or isinstance(self.agent.model, str))
+        for model in (*(() if given else (self.model,)), *self._others.values()):
             await model.close()
 
 

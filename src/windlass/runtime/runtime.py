@@ -87,7 +87,9 @@ class Runtime:
         poll_ms: int = POLL_MS,
         plane: Any = None,
         snapshot_every: int = SNAPSHOT_EVERY_RECORDS,
+        take_up: bool = True,
     ) -> None:
+        """`take_up` = sessions that are owed work are gone on with unasked; else only those asked for by name are."""
         self._given = store
         self._durability = durability
         self.tenant = tenant
@@ -99,6 +101,8 @@ class Runtime:
         self._poll_ms = poll_ms
         self._plane = plane
         self._snapshot_every = snapshot_every
+        self._take_up = take_up
+        self._asked_for: set[Key] = set()
         self._bound: dict[str, Bound] = {}
         self._agents = list(agents)
         self._active: dict[Key, Active] = {}
@@ -196,8 +200,10 @@ class Runtime:
         bound = self.bind(agent)
         refs_of(history)  # one that no provider would take is refused before anything is made
         key = Key(self.tenant, session_id or self.ports.fresh_id())
-        await self.store.create(key)
+        self._asked_for.add(key)
         head = await self.store.head(key)
+        if head is None:
+            await self.store.create(key)
         if head is None or head.seq == 0:
             await self._begin(key, bound, title, metadata or {}, history)
         else:
@@ -212,6 +218,7 @@ class Runtime:
         key = Key(self.tenant, session_id)
         if await self.store.head(key) is None:
             raise NotFound(f"there is no session {session_id!r}: list them with sessions()")
+        self._asked_for.add(key)
         return Session(self, key)
 
     async def sessions(self, **filters: Any) -> list[Any]:
@@ -461,6 +468,8 @@ class Runtime:
                 return found
 
     async def _try_to_drive(self, key: Key) -> None:
+        if not self._take_up and key not in self._asked_for:
+            return
         if key in self.parked:
             return
         try:
