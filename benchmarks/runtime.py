@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import json
 import os
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 TURNS = (50, 200)
@@ -191,6 +192,18 @@ def agent_at(port: int, turns: int | str, tool: Callable[[], Awaitable[str]], **
     )
 
 
+@contextlib.asynccontextmanager
+async def opened(path: str, agent: Any, durability: Any = "normal") -> AsyncIterator[Any]:
+    """A runtime for one agent; the model was given, so it is closed here."""
+    import windlass
+
+    try:
+        async with windlass.open(path, agents=[agent], durability=durability) as rt:
+            yield rt
+    finally:
+        await agent.model.close()
+
+
 class Meter:
     """A tool that notes how much CPU was used when it was called."""
 
@@ -215,7 +228,6 @@ async def silent() -> str:
 
 
 async def turns(port: int, rounds: int) -> bool:
-    import windlass
 
     met = True
     length = max(TURNS) + STEPS
@@ -231,7 +243,7 @@ async def turns(port: int, rounds: int) -> bool:
                 gc.collect()
                 meter = Meter()
                 agent = agent_at(port, length, meter)
-                async with windlass.open(os.path.join(place, "ours.db"), agents=[agent], durability=durability) as rt:
+                async with opened(os.path.join(place, "ours.db"), agent, durability) as rt:
                     session = await rt.session(agent, f"s{number}")
                     async for _ in session.prompt("Read the files."):
                         pass
@@ -256,7 +268,7 @@ async def deltas(port: int, rounds: int) -> bool:
             count = await bare_at(place, port, "long", "normal", lambda bare: bare.run("s", silent))
             rates[0].append(count / (time.process_time() - before))
             agent = agent_at(port, "long", silent)
-            async with windlass.open(os.path.join(place, "ours.db"), agents=[agent], durability="normal") as rt:
+            async with opened(os.path.join(place, "ours.db"), agent, "normal") as rt:
                 session = await rt.session(agent, "s")
                 gc.collect()
                 before, count = time.process_time(), 0
@@ -268,7 +280,6 @@ async def deltas(port: int, rounds: int) -> bool:
 
 
 async def sessions(port: int, rounds: int) -> bool:
-    import windlass
 
     met = True
     rates: dict[tuple[str, str], list[float]] = {}
@@ -276,7 +287,7 @@ async def sessions(port: int, rounds: int) -> bool:
 
     async def ours(place: str, number: int, durability: Any) -> float:
         agent = agent_at(port, TURNS_EACH, silent)
-        async with windlass.open(os.path.join(place, "ours.db"), agents=[agent], durability=durability) as rt:
+        async with opened(os.path.join(place, "ours.db"), agent, durability) as rt:
 
             async def one(name: str) -> None:
                 session = await rt.session(agent, name)
@@ -311,19 +322,18 @@ async def sessions(port: int, rounds: int) -> bool:
 
 
 async def resume(port: int, rounds: int) -> bool:
-    import windlass
 
     with tempfile.TemporaryDirectory() as place:
         path = os.path.join(place, "ours.db")
         agent = agent_at(port, 200, silent)
-        async with windlass.open(path, agents=[agent], durability="normal") as rt:
+        async with opened(path, agent) as rt:
             session = await rt.session(agent, "s")
             await session.prompt("Read the files.")
             assert (await session.result()).ok
         times = []
         for _ in range(rounds):
             again = agent_at(port, 200, silent)
-            async with windlass.open(path, agents=[again], durability="normal") as rt:
+            async with opened(path, again) as rt:
                 gc.collect()
                 before = time.perf_counter()
                 session = await rt.session(again, "s")
@@ -339,7 +349,7 @@ async def parked(port: int, rounds: int) -> bool:
     with tempfile.TemporaryDirectory() as place:
         policy = windlass.Policy(rules=(windlass.ask("read"),))
         agent = agent_at(port, 1, silent, policy=policy)
-        async with windlass.open(os.path.join(place, "ours.db"), agents=[agent], durability="normal") as rt:
+        async with opened(os.path.join(place, "ours.db"), agent, "normal") as rt:
 
             async def park(name: str) -> None:
                 session = await rt.session(agent, name)

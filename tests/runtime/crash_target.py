@@ -215,6 +215,8 @@ async def _live(witness: Witness, place: str, scenario: str, plant: str = "", ur
         if scenario == "fork":
             await _fork(session, witness)
         witness.point("closing")
+    if agent.model is not None and not isinstance(agent.model, str):
+        await agent.model.close()
     witness.say("finished")
 
 

@@ -51,13 +51,16 @@ class Case:
     def __init__(self, server: ModelServer, place: pathlib.Path) -> None:
         self.server = server
         self.place = str(place / "work.db")
+        self.models: list[WireModel] = []
         self.changes = 0
         """How often the sessions said that their prefix changes."""
 
     def agent(self, form: Format = "openai", *, info: dict[str, Any] | None = None, **more: Any) -> windlass.Agent:
         timeouts = more.pop("timeouts", SHORT)
         more.setdefault("settings", QUICK)
-        return windlass.Agent("worker", model=model_at(self.server, form, timeouts=timeouts, **(info or {})), **more)
+        model = model_at(self.server, form, timeouts=timeouts, **(info or {}))
+        self.models.append(model)
+        return windlass.Agent("worker", model=model, **more)
 
     @contextlib.asynccontextmanager
     async def session(self, agent: windlass.Agent, **more: Any) -> AsyncIterator[Session]:
@@ -78,7 +81,11 @@ async def serving(place: pathlib.Path, *script: Any, **more: Any) -> AsyncIterat
     source = script[0] if len(script) == 1 and callable(script[0]) else list(script)
     async with ModelServer(script=source, **more) as server:
         case = Case(server, place)
-        yield case
+        try:
+            yield case
+        finally:
+            for model in case.models:
+                await model.close()
         assert server.refusals == []
         broken = prefixes_broken(list(server.requests))
         assert len(broken) <= case.changes, broken
