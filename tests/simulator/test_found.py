@@ -7,7 +7,6 @@ import asyncio
 from tests.simulator.scenes import KEY, Scene, first, prompt
 from windlass.events.runs import InterruptReceived
 from windlass.events.sessions import NoticeGiven
-from windlass.events.specs import Settings
 from windlass.runtime.hub import Record
 from windlass.store.base import Key
 from windlass.testing.scripted import call, fail, hang
@@ -22,7 +21,12 @@ def test_an_append_whose_acknowledgement_was_lost_counts_once():
         await scene.send(runner, prompt("p1"))
         await scene.until("run.completed")
         assert scene.names().count("prompt.received") == 1
-        assert scene.world.places["lost_acknowledgement"] == 1
+        owner = runner.runtime._active[KEY].owner
+        scene.faults(lost_after=1.0)
+        asyncio.get_running_loop().call_later(0.01, scene.faults)
+        await runner.call(lambda: owner.take(NoticeGiven(code="note", message="beside")))
+        assert scene.names().count("notice.given") == 1
+        assert scene.world.places["lost_acknowledgement"] == 2
 
     Scene("done").play(story)
 
@@ -175,6 +179,7 @@ def test_a_follower_sees_the_end_of_a_prompt_that_another_process_finished():
 
 def test_an_interrupt_lands_while_something_else_is_being_added():
     async def story(scene: Scene) -> None:
+        scene.world.poll_ms = 3_600_000  # nobody looks again by himself
         runner = await scene.runner()
         await scene.begin(runner)
         await scene.send(runner, prompt("p1"))
@@ -228,13 +233,15 @@ def test_a_rendering_waits_for_the_append_that_is_under_way():
     async def story(scene: Scene) -> None:
         runner = await scene.runner()
         await scene.begin(runner)
+        await asyncio.sleep(1.0)
+        owner = runner.runtime._active[KEY].owner
+        owner._events.clear()
         scene.faults(latency=1.0)
-        for number in range(8):
-            await scene.send(runner, prompt(f"p{number}", "word " * 300))
-            await scene.world.people.deliver(KEY, prompt(f"q{number}", "word " * 300))
-        scene.faults()
-        await asyncio.sleep(30.0)
-        assert runner.runtime.parked == {}
-        assert scene.world.watch.unfinished() == []
+        sending = scene.world.loop.start(scene.send(runner, prompt("p1")), scene.world.outside, "person")
+        while not owner.busy:
+            await asyncio.sleep(0)
+        items = await runner.call(owner.items)
+        assert [item.key for item in items] == ["3"]
+        await sending
 
-    Scene(answer=first(then="word " * 50), settings=Settings(on_busy="steer", keep_exchanges=1)).play(story)
+    Scene("done", instructions="Be brief.").play(story)
