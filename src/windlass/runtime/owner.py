@@ -7,6 +7,7 @@ in memory is thrown away and folded again from the log, which alone says whether
 from __future__ import annotations
 
 import asyncio
+import operator
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -275,7 +276,7 @@ class Owner:
 
     def _same(self, refs: list[ItemRef]) -> int:
         """How many items at the beginning are rendered already; 0 where the history is another one."""
-        if len(refs) < len(self._refs) or any(a is not b for a, b in zip(self._refs, refs, strict=False)):
+        if len(refs) < len(self._refs) or any(map(operator.is_not, self._refs, refs)):
             return 0
         return len(self._refs)
 
