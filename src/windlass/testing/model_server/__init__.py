@@ -16,7 +16,8 @@ Public names:
 - Faults: `fault(name, **changes)`, `FAULTS` (all by name), `Fault`, `FaultPlan(seed=…)`; `closed_port()` for a refused
   connection.
 - `PROFILES`: endpoints that demand more than their format, selected by `url(format, profile=…)` or the constructor.
-- `why_refused(format, body)`: the vendor's reason for refusing a body, or None; no server needed.
+- `why_refused(format, body)`: the vendor's reason for refusing a body, or None; no server needed. `refusal(…)` is the
+  whole refusal; its `rule` is an id of `RULES`, and `cites(rule)` says what that rule rests on.
 - `seal(text, kind)`: the signature that the server puts on reasoning and expects back.
 - Headers a client may send: `x-windlass-script` names a queue of answers, `x-windlass-lane` a stream of requests.
 
@@ -27,8 +28,10 @@ As a command: `python -m windlass.testing.server --port 0` prints its address.
 from __future__ import annotations
 
 from .answers import Answer, Call, Decline, Part, Picture, Say, ServerCall, Think, Tokens, Turn, call, calls, say, seal
+from .citations import RULES, cites
+from .citing import Rule
 from .faults import FAULTS, Fault, FaultPlan, fault
-from .judging import why_refused
+from .judging import refusal, why_refused
 from .parsed import (
     FORMATS,
     LANE_HEADER,
@@ -53,6 +56,7 @@ __all__ = [
     "LANE_HEADER",
     "PROFILES",
     "QUEUE_HEADER",
+    "RULES",
     "Answer",
     "Call",
     "Decline",
@@ -69,6 +73,7 @@ __all__ = [
     "PrefixViolation",
     "Profile",
     "Recorded",
+    "Rule",
     "Say",
     "ServerCall",
     "Think",
@@ -78,9 +83,11 @@ __all__ = [
     "by_turn",
     "call",
     "calls",
+    "cites",
     "closed_port",
     "fault",
     "prefix_violations",
+    "refusal",
     "say",
     "seal",
     "why_refused",

@@ -1,4 +1,5 @@
-"""Small checks that the rules of several formats share. Each raises WireRefused or returns what it found."""
+"""Small checks that the rules of several formats share. Each raises WireRefused, naming the rule (see `citations`), or
+returns what it found."""
 
 from __future__ import annotations
 
@@ -44,18 +45,37 @@ def fields(**kinds: str) -> dict[str, str]:
     return table
 
 
-def typed(value: JsonObject, table: dict[str, str], where: str, unknown: str, wrong: str) -> None:
-    """Refuses fields that a table does not know and values of another kind than it says; null stands for absent.
-    `unknown` and `wrong` are the vendor's sentences, with the field and its kind."""
-    for name, given in value.items():
-        kind = table.get(name)
-        if kind is None:
-            raise WireRefused(unknown.format(f"{where}{name}"), code="unknown_parameter", param=f"{where}{name}")
-        fine = given is None or isinstance(given, KINDS[kind])
-        if isinstance(given, bool) and kind in ("whole", "number"):
-            fine = False
-        if not fine:
-            raise WireRefused(wrong.format(f"{where}{name}", kind), code="invalid_type", param=f"{where}{name}")
+class Checks:
+    """The checks of one format. The first argument of each is the name of the rule, by which a refusal is cited."""
+
+    def __init__(self, part: str) -> None:
+        self._part = part
+
+    def need(
+        self, rule: str, condition: object, message: str, *, code: str | None = None, param: str | None = None
+    ) -> None:
+        """Refuses unless the condition holds."""
+        if not condition:
+            raise WireRefused(message, code=code, param=param, rule=f"{self._part}.{rule}")
+
+    def typed(self, rule: str, value: JsonObject, table: dict[str, str], where: str, unknown: str, wrong: str) -> None:
+        """Refuses fields that a table does not know and values of another kind than it says; null stands for absent.
+        `unknown` and `wrong` are the vendor's sentences, with the field and its kind."""
+        for name, given in value.items():
+            kind, param = table.get(name), f"{where}{name}"
+            if kind is None:
+                self.need(rule, False, unknown.format(param), code="unknown_parameter", param=param)
+                continue
+            fine = given is None or isinstance(given, KINDS[kind])
+            if isinstance(given, bool) and kind in ("whole", "number"):
+                fine = False
+            self.need(rule, fine, wrong.format(param, kind), code="invalid_type", param=param)
+
+    def known(self, rule: str, value: JsonObject, allowed: frozenset[str], where: str, form: str) -> None:
+        """Refuses fields that are not allowed; `form` is the vendor's sentence with `{}` for the field."""
+        for name in value:
+            param = f"{where}{name}"
+            self.need(rule, name in allowed, form.format(param), code="unknown_parameter", param=param)
 
 
 def is_schema(schema: Any) -> bool:
@@ -63,19 +83,6 @@ def is_schema(schema: Any) -> bool:
     import jsonschema_rs
 
     return isinstance(schema, dict) and jsonschema_rs.meta.is_valid(schema)
-
-
-def need(condition: object, message: str, *, code: str | None = None, param: str | None = None) -> None:
-    """Refuses unless the condition holds."""
-    if not condition:
-        raise WireRefused(message, code=code, param=param)
-
-
-def known(value: JsonObject, allowed: frozenset[str], where: str, form: str) -> None:
-    """Refuses fields that are not allowed; `form` is the vendor's sentence with `{}` for the field."""
-    for name in value:
-        if name not in allowed:
-            raise WireRefused(form.format(f"{where}{name}"), code="unknown_parameter", param=f"{where}{name}")
 
 
 def object_text(text: Any) -> str | None:

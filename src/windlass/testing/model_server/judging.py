@@ -33,9 +33,9 @@ def body_of(raw: bytes) -> JsonObject:
     try:
         body = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise WireRefused(f"could not parse the JSON body of the request: {error}") from None
+        raise WireRefused(f"could not parse the JSON body of the request: {error}", rule="http.body") from None
     if not isinstance(body, dict):
-        raise WireRefused("the body of the request must be a JSON object")
+        raise WireRefused("the body of the request must be a JSON object", rule="http.body")
     return body
 
 
@@ -54,11 +54,13 @@ def judge(request: ParsedRequest, context: Context, profile: Profile, memory: Me
         check_request(request, context, profile, memory)
     except (TypeError, AttributeError, KeyError, ValueError) as error:
         # The rules read arbitrary JSON; what they trip over has a type that no vendor takes either.
-        raise WireRefused(f"a value has the wrong type: {error}") from error
+        raise WireRefused(f"a value has the wrong type: {error}", rule="http.types") from error
 
 
-def why_refused(format: Format, body: JsonObject, *, model: str = "", profile: str = "", path: str = "") -> str | None:
-    """Why a vendor (or an endpoint, by its profile) would refuse this body, or None when it would take it. Without any
+def refusal(
+    format: Format, body: JsonObject, *, model: str = "", profile: str = "", path: str = ""
+) -> WireRefused | None:
+    """How a vendor (or an endpoint, by its profile) would refuse this body, or None when it would take it. Without any
     HTTP, for tests that try thousands of histories. `model` is for Gemini, which names it in the path."""
     memory = Memory()
     named: Any = model or body.get("model") or ""
@@ -67,5 +69,11 @@ def why_refused(format: Format, body: JsonObject, *, model: str = "", profile: s
         context = Context(path=path, query={"api-version": "any"}, headers=NEEDED_HEADERS)
         judge(request, context, profile_named(profile), memory)
     except WireRefused as refused:
-        return refused.message
+        return refused
     return None
+
+
+def why_refused(format: Format, body: JsonObject, **more: str) -> str | None:
+    """The message of the `refusal` of a body, or None when it would be taken."""
+    refused = refusal(format, body, **more)
+    return None if refused is None else refused.message

@@ -39,6 +39,7 @@ class Memory:
                 f"Previous response with id '{previous}' not found.",
                 code="previous_response_not_found",
                 param="previous_response_id",
+                rule="responses.previous",
             )
         return [*self.stored[previous], *(now if isinstance(now, list) else [])]
 

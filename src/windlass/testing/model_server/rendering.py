@@ -18,7 +18,8 @@ from .parsed import Format, ParsedRequest
 
 class WireRefused(Exception):
     """A request that the vendor would refuse. `kind` is the vendor's error type, empty for the usual one of the
-    status; `retry_delay_s` is told in the body by the vendors that do so."""
+    status; `retry_delay_s` is told in the body by the vendors that do so; `rule` is the id of the rule that refuses, as
+    in `citations`, and empty where a fault or a script does."""
 
     def __init__(
         self,
@@ -29,6 +30,7 @@ class WireRefused(Exception):
         code: str | None = None,
         param: str | None = None,
         retry_delay_s: float | None = None,
+        rule: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -37,6 +39,7 @@ class WireRefused(Exception):
         self.code = code
         self.param = param
         self.retry_delay_s = retry_delay_s
+        self.rule = rule
 
 
 class Frame(msgspec.Struct, frozen=True):

@@ -31,7 +31,7 @@ def given_key(
 def check_method(purpose: str, method: str) -> None:
     """Raises unless the method is the one that this path takes."""
     if (method == "GET") != (purpose == "models"):
-        raise WireRefused(f"method {method} is not allowed here", status=405)
+        raise WireRefused(f"method {method} is not allowed here", status=405, rule="http.method")
 
 
 def check_access(
@@ -46,11 +46,17 @@ def check_access(
     if request_format == "gemini":
         # Gemini answers a wrong key with 400 and a missing one with 403.
         if given is None:
-            raise WireRefused("Method doesn't allow unregistered callers.", status=403)
-        raise WireRefused("API key not valid. Please pass a valid API key.", status=400, code="API_KEY_INVALID")
+            raise WireRefused("Method doesn't allow unregistered callers.", status=403, rule="gemini.key")
+        raise WireRefused(
+            "API key not valid. Please pass a valid API key.", status=400, code="API_KEY_INVALID", rule="gemini.key"
+        )
     if request_format == "anthropic":
-        raise WireRefused("x-api-key header is required" if given is None else "invalid x-api-key", status=401)
-    raise WireRefused("Incorrect API key provided." if given else "You didn't provide an API key.", status=401)
+        raise WireRefused(
+            "x-api-key header is required" if given is None else "invalid x-api-key", status=401, rule="anthropic.key"
+        )
+    raise WireRefused(
+        "Incorrect API key provided." if given else "You didn't provide an API key.", status=401, rule="openai.key"
+    )
 
 
 def check_window(request: ParsedRequest, window_tokens: int | None) -> None:
@@ -64,24 +70,29 @@ def check_window(request: ParsedRequest, window_tokens: int | None) -> None:
 def context_exceeded(request_format: str, tokens: int, window: int) -> WireRefused:
     match request_format:
         case "anthropic":
-            return WireRefused(f"prompt is too long: {tokens} tokens > {window} maximum")
+            return WireRefused(f"prompt is too long: {tokens} tokens > {window} maximum", rule="anthropic.window")
         case "gemini":
             return WireRefused(
-                f"The input token count ({tokens}) exceeds the maximum number of tokens allowed ({window})."
+                f"The input token count ({tokens}) exceeds the maximum number of tokens allowed ({window}).",
+                rule="gemini.window",
             )
         case "responses":
             message = "Your input exceeds the context window of this model. Please adjust your input and try again."
-            return WireRefused(message, code="context_length_exceeded", param="input")
+            return WireRefused(message, code="context_length_exceeded", param="input", rule="responses.window")
     message = (
         f"This model's maximum context length is {window} tokens. However, your messages resulted in {tokens} tokens. "
         "Please reduce the length of the messages."
     )
-    return WireRefused(message, code="context_length_exceeded", param="messages")
+    return WireRefused(message, code="context_length_exceeded", param="messages", rule="openai.window")
 
 
 def check_request(request: ParsedRequest, context: Context, profile: Profile, memory: Memory) -> None:
     """Raises when the vendor would refuse this request."""
-    profile.check(request, context)
+    try:
+        profile.check(request, context)
+    except WireRefused as refused:
+        refused.rule = f"profile.{profile.name}"
+        raise
     match request.format:
         case "anthropic":
             rules_anthropic.check(request, context, memory)
@@ -107,8 +118,10 @@ def refusal_of(met: Fault, parsed: ParsedRequest, window: int | None) -> WireRef
 def no_model(parsed: ParsedRequest) -> WireRefused:
     match parsed.format:
         case "anthropic":
-            return WireRefused(f"model: {parsed.model}", status=404)
+            return WireRefused(f"model: {parsed.model}", status=404, rule="anthropic.no_model")
         case "gemini":
-            return WireRefused(f"models/{parsed.model} is not found for API version v1beta", status=404)
+            return WireRefused(
+                f"models/{parsed.model} is not found for API version v1beta", status=404, rule="gemini.no_model"
+            )
     message = f"The model `{parsed.model}` does not exist or you do not have access to it."
-    return WireRefused(message, status=404, code="model_not_found")
+    return WireRefused(message, status=404, code="model_not_found", rule="openai.no_model")

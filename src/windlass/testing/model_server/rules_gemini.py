@@ -1,10 +1,4 @@
-"""What Gemini generateContent refuses.
-
-docs: ai.google.dev/api/generate-content and …/api/caching#Content (fields, roles, parts, schema),
-…/gemini-api/docs/function-calling (names, modes, pairs), …/gemini-api/docs/thought-signatures (Gemini 3),
-…/gemini-api/docs/image-understanding and …/document-processing (media). Where the pages are silent, the API's own
-refusals as reported at google-gemini/gemini-cli#14590 and #26486 (turns and pairs).
-"""
+"""What Gemini generateContent refuses. Each check names its rule; `cited_gemini` says what that rests on."""
 
 from __future__ import annotations
 
@@ -14,10 +8,13 @@ from typing import Any
 from windlass.events.blocks import JsonObject
 
 from .answers import sealed
-from .checking import fields, inner_schemas, is_base64, need, typed, words
+from .checking import Checks, fields, inner_schemas, is_base64, words
 from .memory import Memory
 from .parsed import ParsedRequest
 from .rendering import WireRefused, objects
+
+CHECKS = Checks("gemini")
+need, typed = CHECKS.need, CHECKS.typed
 
 FIELDS = fields(
     text="cachedContent model serviceTier",
@@ -69,13 +66,17 @@ SKIP_SIGNATURE = frozenset({"skip_thought_signature_validator", "context_enginee
 def check(request: ParsedRequest, memory: Memory) -> None:
     """Raises WireRefused when the vendor would refuse this request."""
     body = request.body
-    typed(body, FIELDS, "", UNKNOWN, WRONG)
+    typed("fields", body, FIELDS, "", UNKNOWN, WRONG)
     check_system(body.get("systemInstruction"))
     names = check_tools(body)
     check_tool_config(body, names)
     check_generation(body.get("generationConfig"))
     contents = body.get("contents")
-    need(isinstance(contents, list) and contents, "* GenerateContentRequest.contents: contents is not specified")
+    need(
+        "contents",
+        isinstance(contents, list) and contents,
+        "* GenerateContentRequest.contents: contents is not specified",
+    )
     assert isinstance(contents, list)
     for at, content in enumerate(contents):
         check_content(content, at)
@@ -94,31 +95,31 @@ def check_system(system: Any) -> None:
     if system is None:
         return
     parts = objects(system.get("parts")) if isinstance(system, dict) else []
-    need(parts, "* GenerateContentRequest.system_instruction: parts must not be empty")
+    need("system", parts, "* GenerateContentRequest.system_instruction: parts must not be empty")
     for part in parts:
-        need(isinstance(part.get("text"), str), "system_instruction: only text is supported")
+        need("system", isinstance(part.get("text"), str), "system_instruction: only text is supported")
 
 
 def check_tools(body: JsonObject) -> list[str]:
     names: list[str] = []
     for at, tool in enumerate(body.get("tools") or []):
-        need(isinstance(tool, dict), f"tools[{at}]: expected an object")
+        need("tools", isinstance(tool, dict), f"tools[{at}]: expected an object")
         for name in tool:
-            need(name in TOOL_FIELDS, UNKNOWN.format(f"tools[{at}].{name}"))
+            need("fields", name in TOOL_FIELDS, UNKNOWN.format(f"tools[{at}].{name}"))
         declarations = tool.get("functionDeclarations") or []
-        need(isinstance(declarations, list), WRONG.format(f"tools[{at}].function_declarations", "list"))
+        need("tools", isinstance(declarations, list), WRONG.format(f"tools[{at}].function_declarations", "list"))
         for index, declared in enumerate(declarations):
             where = f"GenerateContentRequest.tools[{at}].function_declarations[{index}]"
-            need(isinstance(declared, dict), WRONG.format(where, "object"))
+            need("tools", isinstance(declared, dict), WRONG.format(where, "object"))
             name = declared.get("name")
             described = declared.get("description")
-            need(described is None or isinstance(described, str), WRONG.format(f"{where}.description", "text"))
-            need(isinstance(name, str) and NAME.match(name), f"* {where}.name: Invalid function name.")
+            need("tools", described is None or isinstance(described, str), WRONG.format(f"{where}.description", "text"))
+            need("name", isinstance(name, str) and NAME.match(name), f"* {where}.name: Invalid function name.")
             assert isinstance(name, str)
-            need(name not in names, f"Duplicate function declaration found: {name}")
+            need("names_unique", name not in names, f"Duplicate function declaration found: {name}")
             names.append(name)
             both = declared.get("parameters") is not None and declared.get("parametersJsonSchema") is not None
-            need(not both, f"* {where}: parameters and parameters_json_schema may not both be set.")
+            need("two_schemas", not both, f"* {where}: parameters and parameters_json_schema may not both be set.")
             if declared.get("parameters") is not None:
                 check_schema(declared["parameters"], f"{where}.parameters")
     return names
@@ -126,19 +127,20 @@ def check_tools(body: JsonObject) -> list[str]:
 
 def check_schema(schema: Any, where: str) -> None:
     """The API's own subset of OpenAPI schemas; anything else belongs in the JSON Schema field."""
-    need(isinstance(schema, dict), f"* {where}: expected a schema")
+    need("schema", isinstance(schema, dict), f"* {where}: expected a schema")
     for name in schema:
         need(
+            "schema",
             name in SCHEMA_FIELDS,
             f"Invalid JSON payload received. Unknown name \"{name}\" at '{where}': no such field.",
         )
     kind = schema.get("type")
-    need(kind is None or str(kind).upper() in SCHEMA_TYPES, f"* {where}.type: {kind!r} is not a type")
+    need("schema", kind is None or str(kind).upper() in SCHEMA_TYPES, f"* {where}.type: {kind!r} is not a type")
     if str(kind).upper() == "OBJECT" and "properties" in schema:
-        need(isinstance(schema["properties"], dict), WRONG.format(f"{where}.properties", "object"))
-        need(schema["properties"], f"* {where}.properties: should be non-empty for OBJECT type")
+        need("schema", isinstance(schema["properties"], dict), WRONG.format(f"{where}.properties", "object"))
+        need("empty_properties", schema["properties"], f"* {where}.properties: should be non-empty for OBJECT type")
     if str(kind).upper() == "ARRAY":
-        need(isinstance(schema.get("items"), dict), f"* {where}.items: missing field.")
+        need("array_items", isinstance(schema.get("items"), dict), f"* {where}.items: missing field.")
     for name, inner in inner_schemas(schema):
         check_schema(inner, f"{where}.{name}")
 
@@ -149,85 +151,99 @@ def check_tool_config(body: JsonObject, names: list[str]) -> None:
     if not isinstance(calling, dict):
         return
     mode = str(calling.get("mode", "AUTO")).upper()
-    need(mode in MODES, f"Invalid value at 'tool_config.function_calling_config.mode': {mode!r}")
+    need("mode", mode in MODES, f"Invalid value at 'tool_config.function_calling_config.mode': {mode!r}")
     allowed = calling.get("allowedFunctionNames")
     if allowed:
-        need(mode in ("ANY", "VALIDATED"), "allowed_function_names should only be set when the mode is ANY.")
+        need("allowed", mode in ("ANY", "VALIDATED"), "allowed_function_names should only be set when the mode is ANY.")
         for name in allowed:
-            need(name in names, f"allowed_function_names: {name!r} is not declared.")
-    need(mode != "ANY" or names, "Function calling mode ANY requires function declarations.")
+            need("allowed", name in names, f"allowed_function_names: {name!r} is not declared.")
+    need("any_needs_tools", mode != "ANY" or names, "Function calling mode ANY requires function declarations.")
 
 
 def check_generation(config: Any) -> None:
     if config is None:
         return
-    typed(config, GENERATION_FIELDS, "generation_config.", UNKNOWN, WRONG)
+    typed("fields", config, GENERATION_FIELDS, "generation_config.", UNKNOWN, WRONG)
     schema = config.get("responseSchema") or config.get("responseJsonSchema")
     if schema is not None:
         media = config.get("responseMimeType")
-        need(media == "application/json", "response_schema requires response_mime_type application/json.")
+        need(
+            "response_type",
+            media == "application/json",
+            "response_schema requires response_mime_type application/json.",
+        )
     if isinstance(config.get("responseSchema"), dict):
         check_schema(config["responseSchema"], "generation_config.response_schema")
     temperature = config.get("temperature")
-    need(temperature is None or 0 <= temperature <= 2, "* generation_config.temperature: must be in the range [0, 2].")
+    need(
+        "temperature",
+        temperature is None or 0 <= temperature <= 2,
+        "* generation_config.temperature: must be in the range [0, 2].",
+    )
 
 
 def check_content(content: Any, at: int) -> None:
-    need(isinstance(content, dict), f"contents[{at}]: expected an object")
+    need("contents", isinstance(content, dict), f"contents[{at}]: expected an object")
     role = content.get("role", "user")
-    need(role in ("user", "model", "function"), "Please use a valid role: user, model.")
+    need("roles", role in ("user", "model", "function"), "Please use a valid role: user, model.")
     parts = content.get("parts")
     empty = f"* GenerateContentRequest.contents[{at}].parts: contents.parts must not be empty."
-    need(isinstance(parts, list) and parts, empty)
+    need("parts", isinstance(parts, list) and parts, empty)
     for index, part in enumerate(parts):
         check_part(part, f"contents[{at}].parts[{index}]", role)
 
 
 def check_part(part: Any, where: str, role: str) -> None:
-    need(isinstance(part, dict), f"{where}: expected an object")
+    need("parts", isinstance(part, dict), f"{where}: expected an object")
     for name in part:
         need(
-            name in PART_FIELDS, f"Invalid JSON payload received. Unknown name \"{name}\" at '{where}': no such field."
+            "fields",
+            name in PART_FIELDS,
+            f"Invalid JSON payload received. Unknown name \"{name}\" at '{where}': no such field.",
         )
     data = [name for name in PART_DATA if name in part]
     oneof = f"* GenerateContentRequest.{where}.data: required oneof field 'data' must have one initialized field"
-    need(len(data) == 1, oneof)
+    need("one_of", len(data) == 1, oneof)
     match data[0]:
         case "text":
-            need(isinstance(part["text"], str), f"Invalid value at '{where}.text'")
+            need("parts", isinstance(part["text"], str), f"Invalid value at '{where}.text'")
         case "inlineData":
             check_blob(part["inlineData"], where)
         case "functionCall":
-            need(role == "model", f"{where}: function calls belong to the model role.")
+            need("call_role", role == "model", f"{where}: function calls belong to the model role.")
             call = part["functionCall"]
             named = isinstance(call, dict) and isinstance(call.get("name"), str) and NAME.match(call["name"])
-            need(named, f"* GenerateContentRequest.{where}.function_call.name: Name cannot be empty.")
+            need("call", named, f"* GenerateContentRequest.{where}.function_call.name: Name cannot be empty.")
             need(
-                isinstance(call.get("args", {}), dict), f"Invalid value at '{where}.function_call.args': not an object."
+                "call",
+                isinstance(call.get("args", {}), dict),
+                f"Invalid value at '{where}.function_call.args': not an object.",
             )
         case "functionResponse":
-            need(role != "model", f"{where}: function responses belong to the user role.")
+            need("response_role", role != "model", f"{where}: function responses belong to the user role.")
             check_response(part["functionResponse"], where)
 
 
 def check_response(response: Any, where: str) -> None:
     named = isinstance(response, dict) and isinstance(response.get("name"), str) and response["name"]
-    need(named, f"* GenerateContentRequest.{where}.function_response.name: Name cannot be empty.")
+    need("response", named, f"* GenerateContentRequest.{where}.function_response.name: Name cannot be empty.")
     body = response.get("response")
-    need(isinstance(body, dict), f"Invalid value at '{where}.function_response.response': not an object.")
+    need("response", isinstance(body, dict), f"Invalid value at '{where}.function_response.response': not an object.")
     for index, part in enumerate(objects(response.get("parts"))):
         check_blob(part.get("inlineData"), f"{where}.function_response.parts[{index}]")
 
 
 def check_blob(blob: Any, where: str) -> None:
     media = blob.get("mimeType") if isinstance(blob, dict) else None
-    need(isinstance(media, str), f"* GenerateContentRequest.{where}.inline_data.mime_type: must be set.")
+    need("media", isinstance(media, str), f"* GenerateContentRequest.{where}.inline_data.mime_type: must be set.")
     assert isinstance(media, str)
-    need(media in IMAGE_TYPES or OTHER_TYPES.match(media), f"Unsupported MIME type: {media}")
-    need(isinstance(blob.get("data"), str), WRONG.format(f"{where}.inline_data.data", "text"))
+    need("media", media in IMAGE_TYPES or OTHER_TYPES.match(media), f"Unsupported MIME type: {media}")
+    need("media", isinstance(blob.get("data"), str), WRONG.format(f"{where}.inline_data.data", "text"))
     data = blob["data"].replace("-", "+").replace("_", "/")
     need(
-        is_base64(data + "=" * (-len(data) % 4)), f"Invalid value at '{where}.inline_data.data': Base64 decoding failed"
+        "media",
+        is_base64(data + "=" * (-len(data) % 4)),
+        f"Invalid value at '{where}.inline_data.data': Base64 decoding failed",
     )
 
 
@@ -248,27 +264,34 @@ def check_turns(contents: list[JsonObject]) -> None:
         role = content.get("role", "user")
         calls, responses = calls_in(content), responses_in(content)
         if responses:
-            need(owed, "Please ensure that function response turn comes immediately after a function call turn.")
+            need(
+                "turns", owed, "Please ensure that function response turn comes immediately after a function call turn."
+            )
             match_responses(owed, responses)
         elif owed:
             raise unequal()
         if calls:
             after = "comes immediately after a user turn or after a function response turn."
-            need(before in ("user", "function"), f"Please ensure that function call turn {after}")
+            need("turns", before in ("user", "function"), f"Please ensure that function call turn {after}")
             for call in calls:
                 ident = call.get("id")
-                need(ident is None or ident not in idents, f"Duplicate function call id: {ident}")
+                need("call_id_unique", ident is None or ident not in idents, f"Duplicate function call id: {ident}")
                 idents.update({ident} if ident else set())
         owed, before = calls, role
     if owed:
         raise unequal()
-    need(before != "model", "Please ensure that multiturn requests end with a user turn or a function response turn.")
+    need(
+        "last_turn",
+        before != "model",
+        "Please ensure that multiturn requests end with a user turn or a function response turn.",
+    )
 
 
 def unequal() -> WireRefused:
     return WireRefused(
         "Please ensure that the number of function response parts is equal to the number of function call parts of the "
-        "function call turn."
+        "function call turn.",
+        rule="gemini.pairs",
     )
 
 
@@ -287,7 +310,11 @@ def match_responses(owed: list[JsonObject], responses: list[JsonObject]) -> None
             None,
         )
         name = response.get("name")
-        need(found is not None, f"Function response for {name!r} (id {ident!r}) matches no function call of that turn.")
+        need(
+            "pairs_match",
+            found is not None,
+            f"Function response for {name!r} (id {ident!r}) matches no function call of that turn.",
+        )
         assert found is not None
         left.remove(found)
 
@@ -302,10 +329,10 @@ def check_signatures(contents: list[JsonObject], memory: Memory) -> None:
         signature, name = first.get("thoughtSignature"), first["functionCall"].get("name")
         if signature is None:
             missing = f"Function call is missing a thought_signature in functionCall parts: `{name}`, position {at}."
-            need(at < start, missing)
+            need("signature", at < start, missing)
             continue
         fine = signature in SKIP_SIGNATURE or signature in memory.signed or sealed(signature, "thought") is not None
-        need(fine, "Corrupted thought signature.")
+        need("signature_changed", fine, "Corrupted thought signature.")
 
 
 def said_by_user(content: JsonObject) -> bool:

@@ -1,9 +1,6 @@
 """What OpenAI Chat Completions refuses, and what every endpoint of that format does.
 
-docs: platform.openai.com/docs/api-reference/chat/create (fields, roles, parts), …/guides/function-calling (pairs,
-names), …/guides/structured-outputs (strict schemas), …/guides/images-vision (media), …/guides/reasoning (parameters of
-reasoning models). Where the pages are silent, refusals as users report them, such as agno-agi/agno#4345 (pairs) and
-IBM/chuk-llm#3 (max_tokens).
+Each check names its rule; `cited_openai` says what that rests on.
 """
 
 from __future__ import annotations
@@ -13,9 +10,12 @@ from typing import Any
 
 from windlass.events.blocks import JsonObject
 
-from .checking import DATA_URL, fields, is_base64, is_schema, known, need, object_text, strict_schema, typed
+from .checking import DATA_URL, Checks, fields, is_base64, is_schema, object_text, strict_schema
 from .parsed import ParsedRequest
 from .rendering import WireRefused, objects, text_of
+
+CHECKS = Checks("openai")
+need, known, typed = CHECKS.need, CHECKS.known, CHECKS.typed
 
 FIELDS = fields(
     text="model reasoning_effort verbosity user service_tier prompt_cache_key prompt_cache_retention safety_identifier",
@@ -56,37 +56,51 @@ def check(request: ParsedRequest, *, strict_fields: bool) -> None:
     """Raises WireRefused when the endpoint would refuse this request. `strict_fields`: the vendor itself, which takes
     no field that it does not know."""
     body = request.body
-    need(request.model, "you must provide a model parameter")
+    need("model", request.model, "you must provide a model parameter")
     if strict_fields:
-        typed(body, FIELDS, "", "Unrecognized request argument supplied: {}", "Invalid type for '{}': expected {}.")
+        typed(
+            "fields",
+            body,
+            FIELDS,
+            "",
+            "Unrecognized request argument supplied: {}",
+            "Invalid type for '{}': expected {}.",
+        )
         check_reasoning_model(body)
     check_settings(body)
     names = check_tools(body)
     check_choice(body, names)
     check_format(body)
     messages = body.get("messages")
-    need(isinstance(messages, list), "Missing required parameter: 'messages'.", code="missing_required_parameter")
-    need(messages, "[] is too short - 'messages'", param="messages")
+    need(
+        "messages",
+        isinstance(messages, list),
+        "Missing required parameter: 'messages'.",
+        code="missing_required_parameter",
+    )
+    need("messages", messages, "[] is too short - 'messages'", param="messages")
     assert isinstance(messages, list)
     check_messages(messages, strict_fields)
 
 
 def check_settings(body: JsonObject) -> None:
     need(
+        "stream_options",
         body.get("stream_options") is None or body.get("stream"),
         "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
         param="stream_options",
     )
     both = body.get("max_tokens") is not None and body.get("max_completion_tokens") is not None
-    need(not both, "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.")
+    need("two_limits", not both, "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.")
     temperature = body.get("temperature")
     need(
+        "temperature",
         temperature is None or 0 <= temperature <= 2,
         "Invalid 'temperature': decimal out of range.",
         param="temperature",
     )
     stop = body.get("stop")
-    need(not isinstance(stop, list) or len(stop) <= STOPS_MAX, "Invalid 'stop': array too long.", param="stop")
+    need("stop", not isinstance(stop, list) or len(stop) <= STOPS_MAX, "Invalid 'stop': array too long.", param="stop")
 
 
 def check_reasoning_model(body: JsonObject) -> None:
@@ -94,28 +108,40 @@ def check_reasoning_model(body: JsonObject) -> None:
         return
     if body.get("max_tokens") is not None:
         message = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'."
-        raise WireRefused(message, code="unsupported_parameter", param="max_tokens")
+        raise WireRefused(message, code="unsupported_parameter", param="max_tokens", rule="openai.reasoning_limit")
     if body.get("temperature") not in (None, 1):
         message = "Unsupported value: 'temperature' supports only the default (1) with this model."
-        raise WireRefused(message, code="unsupported_value", param="temperature")
+        raise WireRefused(message, code="unsupported_value", param="temperature", rule="openai.reasoning_temperature")
 
 
 def check_tools(body: JsonObject) -> list[str]:
     tools = body.get("tools")
     if tools is None:
         return []
-    need(isinstance(tools, list) and tools, "[] is too short - 'tools'", param="tools")
+    need("no_tools", isinstance(tools, list) and tools, "[] is too short - 'tools'", param="tools")
     assert isinstance(tools, list)
-    need(len(tools) <= TOOLS_MAX, f"Invalid 'tools': array too long. Expected at most {TOOLS_MAX}.", param="tools")
+    need(
+        "tools_max",
+        len(tools) <= TOOLS_MAX,
+        f"Invalid 'tools': array too long. Expected at most {TOOLS_MAX}.",
+        param="tools",
+    )
     names: list[str] = []
     for at, tool in enumerate(tools):
         kind = tool.get("type") if isinstance(tool, dict) else None
-        need(kind in ("function", "custom"), f"Invalid value for 'tools[{at}].type'", param=f"tools[{at}].type")
+        need(
+            "tools", kind in ("function", "custom"), f"Invalid value for 'tools[{at}].type'", param=f"tools[{at}].type"
+        )
         spec = tool.get(kind)
-        need(isinstance(spec, dict), f"Missing required parameter: 'tools[{at}].{kind}'.", param=f"tools[{at}].{kind}")
+        need(
+            "tools",
+            isinstance(spec, dict),
+            f"Missing required parameter: 'tools[{at}].{kind}'.",
+            param=f"tools[{at}].{kind}",
+        )
         name = spec.get("name")
         good = isinstance(name, str) and NAME.match(name)
-        need(good, f"Invalid 'tools[{at}].{kind}.name': string does not match pattern '{NAME.pattern}'.")
+        need("name", good, f"Invalid 'tools[{at}].{kind}.name': string does not match pattern '{NAME.pattern}'.")
         if kind == "function":
             check_parameters(spec, name)
         names.append(name)
@@ -128,32 +154,39 @@ def check_parameters(spec: JsonObject, name: str) -> None:
         return
     kind = schema.get("type") if isinstance(schema, dict) else None
     message = f"Invalid schema for function '{name}': schema must be a JSON Schema of 'type: \"object\"', got {kind!r}."
-    need(kind == "object", message, code="invalid_function_parameters")
+    need("parameters", kind == "object", message, code="invalid_function_parameters")
     need(
+        "parameters",
         is_schema(schema),
         f"Invalid schema for function '{name}': it is no JSON Schema.",
         code="invalid_function_parameters",
     )
     wrong = strict_schema(schema) if spec.get("strict") is True else None
-    need(not wrong, f"Invalid schema for function '{name}': {wrong}.", code="invalid_function_parameters")
+    need("strict", not wrong, f"Invalid schema for function '{name}': {wrong}.", code="invalid_function_parameters")
 
 
 def check_choice(body: JsonObject, names: list[str]) -> None:
     choice = body.get("tool_choice")
     only = "is only allowed when 'tools' are specified."
-    need(choice is None or names, f"Invalid value for 'tool_choice': 'tool_choice' {only}", param="tool_choice")
     need(
+        "choice_tools",
+        choice is None or names,
+        f"Invalid value for 'tool_choice': 'tool_choice' {only}",
+        param="tool_choice",
+    )
+    need(
+        "choice_tools",
         body.get("parallel_tool_calls") is None or names,
         f"Invalid value for 'parallel_tool_calls': 'parallel_tool_calls' {only}",
         param="parallel_tool_calls",
     )
     if isinstance(choice, str):
-        need(choice in ("auto", "none", "required"), f"Invalid value: {choice!r}.", param="tool_choice")
+        need("choice", choice in ("auto", "none", "required"), f"Invalid value: {choice!r}.", param="tool_choice")
     elif isinstance(choice, dict):
         spec = choice.get("function") or choice.get("custom")
         name = spec.get("name") if isinstance(spec, dict) else None
         named = choice.get("type") == "allowed_tools" or name in names
-        need(named, f"Tool choice {name!r} not found in 'tools' parameter.", param="tool_choice")
+        need("choice", named, f"Tool choice {name!r} not found in 'tools' parameter.", param="tool_choice")
 
 
 def check_format(body: JsonObject) -> None:
@@ -161,20 +194,34 @@ def check_format(body: JsonObject) -> None:
     if wanted is None:
         return
     kind = wanted.get("type") if isinstance(wanted, dict) else None
-    need(kind in ("text", "json_object", "json_schema"), f"Invalid value: {kind!r}.", param="response_format.type")
+    need(
+        "format",
+        kind in ("text", "json_object", "json_schema"),
+        f"Invalid value: {kind!r}.",
+        param="response_format.type",
+    )
     if kind == "json_object":
         said = " ".join(text_of(each.get("content")) for each in objects(body.get("messages")))
-        need("json" in said.lower(), "'messages' must contain the word 'json' to use 'response_format' 'json_object'.")
+        need(
+            "json_word",
+            "json" in said.lower(),
+            "'messages' must contain the word 'json' to use 'response_format' 'json_object'.",
+        )
     if kind == "json_schema":
         spec = wanted.get("json_schema")
         name = spec.get("name") if isinstance(spec, dict) else None
         need(
+            "format",
             isinstance(name, str) and NAME.match(name),
             "Missing required parameter: 'response_format.json_schema.name'.",
         )
-        need(isinstance(spec.get("schema"), dict), "Missing required parameter: 'response_format.json_schema.schema'.")
+        need(
+            "format",
+            isinstance(spec.get("schema"), dict),
+            "Missing required parameter: 'response_format.json_schema.schema'.",
+        )
         wrong = strict_schema(spec["schema"]) if spec.get("strict") is True else None
-        need(not wrong, f"Invalid schema for response_format '{name}': {wrong}.", param="response_format")
+        need("strict", not wrong, f"Invalid schema for response_format '{name}': {wrong}.", param="response_format")
 
 
 def check_messages(messages: list[Any], strict_fields: bool) -> None:
@@ -182,23 +229,24 @@ def check_messages(messages: list[Any], strict_fields: bool) -> None:
     owed: list[str] = []
     called: set[str] = set()
     for at, message in enumerate(messages):
-        need(isinstance(message, dict), f"Invalid type for 'messages[{at}]': expected an object.")
+        need("messages", isinstance(message, dict), f"Invalid type for 'messages[{at}]': expected an object.")
         role = message.get("role")
         need(
+            "roles",
             role in PARTS,
             f"Invalid value: {role!r}. Supported roles are {sorted(PARTS)}.",
             param=f"messages[{at}].role",
         )
         if strict_fields:
-            known(message, MESSAGE_FIELDS[role], f"messages[{at}].", "Unknown parameter: '{}'.")
+            known("fields", message, MESSAGE_FIELDS[role], f"messages[{at}].", "Unknown parameter: '{}'.")
         if role == "tool":
             answer(message, at, owed, called)
         else:
-            need(not owed, unanswered(owed), param=f"messages[{at}].role")
+            need("unanswered", not owed, unanswered(owed), param=f"messages[{at}].role")
         check_content(message, at, role)
         if role == "assistant" and message.get("tool_calls") is not None:
             owed = check_calls(message["tool_calls"], at, called)
-    need(not owed, unanswered(owed), param="messages")
+    need("unanswered", not owed, unanswered(owed), param="messages")
 
 
 def unanswered(owed: list[str]) -> str:
@@ -211,14 +259,18 @@ def unanswered(owed: list[str]) -> str:
 def answer(message: JsonObject, at: int, owed: list[str], called: set[str]) -> None:
     ident = message.get("tool_call_id")
     need(
+        "tool_call_id",
         isinstance(ident, str),
         f"Missing parameter 'tool_call_id': messages[{at}]",
         param=f"messages[{at}].tool_call_id",
     )
     if not owed and ident not in called:
         message_text = "messages with role 'tool' must be a response to a preceding message with 'tool_calls'."
-        raise WireRefused(f"Invalid parameter: {message_text}", param=f"messages[{at}].role")
+        raise WireRefused(
+            f"Invalid parameter: {message_text}", param=f"messages[{at}].role", rule="openai.orphan_result"
+        )
     need(
+        "orphan_result",
         ident in owed,
         f"Invalid parameter: 'tool_call_id' of '{ident}' not found in 'tool_calls' of previous message, "
         "or answered already.",
@@ -229,17 +281,29 @@ def answer(message: JsonObject, at: int, owed: list[str], called: set[str]) -> N
 
 def check_calls(calls: Any, at: int, called: set[str]) -> list[str]:
     where = f"messages[{at}].tool_calls"
-    need(isinstance(calls, list) and calls, f"Invalid '{where}': empty array.", param=where, code="empty_array")
+    need(
+        "calls", isinstance(calls, list) and calls, f"Invalid '{where}': empty array.", param=where, code="empty_array"
+    )
     owed: list[str] = []
     for index, call in enumerate(calls):
         ident = call.get("id") if isinstance(call, dict) else None
-        need(isinstance(ident, str) and ident, f"Missing required parameter: '{where}[{index}].id'.", param=where)
+        need(
+            "calls",
+            isinstance(ident, str) and ident,
+            f"Missing required parameter: '{where}[{index}].id'.",
+            param=where,
+        )
         assert isinstance(ident, str)
         long = f"Invalid '{where}[{index}].id': string too long. Expected at most {CALL_ID_MAX}."
-        need(len(ident) <= CALL_ID_MAX, long, code="string_above_max_length")
-        need(ident not in called, f"Duplicate value for 'tool_call_id': '{ident}'", param=where)
+        need("call_id_long", len(ident) <= CALL_ID_MAX, long, code="string_above_max_length")
+        need("call_id_unique", ident not in called, f"Duplicate value for 'tool_call_id': '{ident}'", param=where)
         kind = call.get("type")
-        need(kind in ("function", "custom"), f"Missing required parameter: '{where}[{index}].type'.", param=where)
+        need(
+            "calls",
+            kind in ("function", "custom"),
+            f"Missing required parameter: '{where}[{index}].type'.",
+            param=where,
+        )
         check_called(call.get(kind), kind, f"{where}[{index}]")
         called.add(ident)
         owed.append(ident)
@@ -247,15 +311,20 @@ def check_calls(calls: Any, at: int, called: set[str]) -> list[str]:
 
 
 def check_called(spec: Any, kind: str, where: str) -> None:
-    need(isinstance(spec, dict), f"Missing required parameter: '{where}.{kind}'.", param=where)
+    need("calls", isinstance(spec, dict), f"Missing required parameter: '{where}.{kind}'.", param=where)
     name = spec.get("name")
     good = isinstance(name, str) and NAME.match(name)
-    need(good, f"Invalid '{where}.{kind}.name': string does not match pattern '{NAME.pattern}'.", param=where)
+    need("name", good, f"Invalid '{where}.{kind}.name': string does not match pattern '{NAME.pattern}'.", param=where)
     if kind == "function":
         wrong = object_text(spec.get("arguments"))
-        need(wrong is None, f"Invalid '{where}.function.arguments': {wrong}.", param=where)
+        need("arguments", wrong is None, f"Invalid '{where}.function.arguments': {wrong}.", param=where)
     else:
-        need(isinstance(spec.get("input"), str), f"Missing required parameter: '{where}.custom.input'.", param=where)
+        need(
+            "calls",
+            isinstance(spec.get("input"), str),
+            f"Missing required parameter: '{where}.custom.input'.",
+            param=where,
+        )
 
 
 def check_content(message: JsonObject, at: int, role: str) -> None:
@@ -263,11 +332,12 @@ def check_content(message: JsonObject, at: int, role: str) -> None:
     where = f"messages[{at}].content"
     if content is None:
         spared = role == "assistant" and (message.get("tool_calls") or message.get("refusal") or message.get("audio"))
-        need(spared, "Invalid value for 'content': expected a string, got null.", param=where)
+        need("content", spared, "Invalid value for 'content': expected a string, got null.", param=where)
         return
     if isinstance(content, str):
         return
     need(
+        "content",
         isinstance(content, list) and content,
         f"Invalid '{where}': expected a string or an array of parts.",
         param=where,
@@ -275,10 +345,13 @@ def check_content(message: JsonObject, at: int, role: str) -> None:
     for index, part in enumerate(content):
         kind = part.get("type") if isinstance(part, dict) else None
         supported = sorted(PARTS[role])
-        need(kind in PARTS[role], f"Invalid value: {kind!r}. Supported values are: {supported}.", param=where)
+        need("parts", kind in PARTS[role], f"Invalid value: {kind!r}. Supported values are: {supported}.", param=where)
         if kind == "text":
             need(
-                isinstance(part.get("text"), str), f"Missing required parameter: '{where}[{index}].text'.", param=where
+                "parts",
+                isinstance(part.get("text"), str),
+                f"Missing required parameter: '{where}[{index}].text'.",
+                param=where,
             )
         if kind == "image_url":
             spec = part.get("image_url")
@@ -287,12 +360,17 @@ def check_content(message: JsonObject, at: int, role: str) -> None:
 
 def check_image(url: Any, where: str) -> None:
     """An address, or a data URL of a supported kind."""
-    need(isinstance(url, str), f"Missing required parameter: '{where}.image_url.url'.", param=where)
+    need("images", isinstance(url, str), f"Missing required parameter: '{where}.image_url.url'.", param=where)
     if url.startswith(("http://", "https://")):
         return
     data = DATA_URL.match(url)
-    need(data, f"Invalid '{where}.image_url.url': expected an address or a base64 data URL.", code="invalid_image_url")
+    need(
+        "images",
+        data,
+        f"Invalid '{where}.image_url.url': expected an address or a base64 data URL.",
+        code="invalid_image_url",
+    )
     assert data is not None
     supported = f"You uploaded an unsupported image. Supported formats are {sorted(IMAGE_TYPES)}."
-    need(data["media"] in IMAGE_TYPES, supported, code="invalid_image_format")
-    need(is_base64(data["data"]), f"Invalid base64 in '{where}'.", code="invalid_base64")
+    need("images", data["media"] in IMAGE_TYPES, supported, code="invalid_image_format")
+    need("images", is_base64(data["data"]), f"Invalid base64 in '{where}'.", code="invalid_base64")
