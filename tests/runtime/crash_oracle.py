@@ -11,6 +11,7 @@ from windlass.events import codec
 from windlass.events.base import Command, Event
 from windlass.events.blocks import Text, plain_text
 from windlass.events.calls import ToolDenied, ToolFinished, ToolOutcomeUnknown, ToolRequested, ToolStarted
+from windlass.events.errors import NotFound
 from windlass.events.items import AssistantItem, CallPart, ResultItem, UserItem
 from windlass.events.permissions import PermissionApproved, PermissionRequested
 from windlass.events.runs import TimerFired
@@ -89,10 +90,13 @@ def read(place: str, session: str = "s") -> Story:
 def check_cut(place: str) -> None:
     """What must hold right after a death: the log is sound as far as it goes, what was acknowledged is in it, and it
     would make a legal request."""
-    if not os.path.exists(os.path.join(place, "work.db")):
+    try:
+        story = read(place)
+    except NotFound:
+        # It died before there was a session, and so before anything could be promised.
         assert Acks.read(os.path.join(place, "witness")) == []
         return
-    acknowledged_is_kept(read(place))
+    acknowledged_is_kept(story)
 
 
 def check(story: Story, calm: Story, kills: int) -> None:
