@@ -257,3 +257,12 @@ def test_a_log_whose_reply_was_erased_is_refused():
     gone = ModelReplied(request_id="r1", finish="stop", usage=Usage())
     with pytest.raises(UsageError, match="request 'r1' was erased"):
         RecordedModel.of_log([gone])
+
+
+async def test_part_of_a_log_answers_in_order_but_is_not_compared():
+    _, lines = await played(ScriptedModel(["one"]), "hi")
+    reply = await end_of(RecordedModel.of_log(lines[1:]), said("hi"))
+    assert isinstance(reply, Reply)
+    assert reply.blocks == (Text(text="one"),)
+    with pytest.raises(UsageError, match="only a whole log can be compared"):
+        RecordedModel.of_log(lines[1:], match="best")

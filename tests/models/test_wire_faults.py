@@ -336,4 +336,4 @@ async def test_a_credential_that_gives_up_says_why(asked_before: int) -> None:
         model = model_for(server, "openai", credential=Revoked(asked_before))
         _, end = await asked(model, Request(model="m"))
         await model.close()
-    assert end == failure("reauth_required", "sign in again")
+    assert end == failure("reauth_required", "sign in again", provider="openai", model="model-x")

@@ -20,7 +20,7 @@ import msgspec
 from windlass.events import codec
 from windlass.events.base import Decision, Event
 from windlass.events.blocks import JsonObject, Value
-from windlass.events.errors import CodecError, UsageError
+from windlass.events.errors import CodecError, NotLegal, UsageError
 from windlass.events.failures import Failure
 from windlass.events.items import AssistantItem, AssistantPart, CallPart, HistoryItem, ResultItem
 from windlass.events.turns import ModelReplied, ModelRequested
@@ -264,10 +264,13 @@ class RecordedModel:
         became part of the history, each to a request of its own lane. Failed attempts are left out.
 
         `order`: one after the other, whatever is asked. `strict` and `best`: as in a recording, by the history that a
-        request carries; the log must then be whole. Raises `UsageError` where a reply was erased."""
+        request carries; the log must then be whole. Raises `UsageError` where it is not, or a reply was erased."""
         reader = LogReader(compared=match != "order")
-        for event in log_events(log):
-            reader.feed(event)
+        try:
+            for event in log_events(log):
+                reader.feed(event)
+        except NotLegal as error:
+            raise UsageError(f"only a whole log can be compared: {error}; begin with its first event") from error
         return cls(reader.records, match="strict" if match == "order" else match, info=info, compared=ITEMS_ONLY)
 
     @property
