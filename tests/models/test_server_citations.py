@@ -92,9 +92,6 @@ def test_most_rules_rest_on_something_that_can_be_looked_up():
     assert alone == {
         "http.types",
         "anthropic.tool_choice_tools",
-        "openai.call_id_unique",
-        "responses.call_id_unique",
-        "gemini.names_unique",
         "gemini.any_needs_tools",
         "gemini.call_id_unique",
     }

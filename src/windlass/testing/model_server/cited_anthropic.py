@@ -20,7 +20,7 @@ ANTHROPIC = {
     "stop": rule(
         "stop sequences are more than space",
         CLAUDE + "api/messages",
-        "ours: the page names the field; that blank sequences are refused was not found on it",
+        "reported: BerriAI/litellm#3286",
     ),
     "output": rule("an output format has its schema", CLAUDE + "build-with-claude/structured-outputs"),
     "system": rule("the system prompt is text", CLAUDE + "api/messages", "sdk: anthropic.types.TextBlockParam"),
@@ -44,7 +44,7 @@ ANTHROPIC = {
     "first_user": rule(
         "the first message is the user's",
         CLAUDE + "api/messages",
-        "ours: the page shows no other; that it is refused was not found on it",
+        "reported: langchain4j/langchain4j#940",
     ),
     "roles": rule("roles are known", CLAUDE + "api/messages", "sdk: anthropic.types.MessageParam"),
     "trailing_space": rule(
@@ -63,7 +63,7 @@ ANTHROPIC = {
     "answered_twice": rule(
         "each call is answered once",
         CLAUDE + "agents-and-tools/tool-use/handle-tool-calls",
-        "ours: the page speaks of one result for each call; no report of the refusal was found",
+        "reported: anthropics/claude-code#14110",
     ),
     "results_first": rule("results stand first", CLAUDE + "agents-and-tools/tool-use/handle-tool-calls"),
     "orphan_result": rule(

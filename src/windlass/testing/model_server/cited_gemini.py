@@ -25,9 +25,7 @@ GENERATE_CONTENT = {
         "sdk: google.genai.types.FunctionDeclaration",
         "reported: kaitranntt/ccs#25",
     ),
-    "names_unique": rule(
-        "function names are unique", "ours: calls are matched by name, so that two of one name cannot be told apart"
-    ),
+    "names_unique": rule("function names are unique", "reported: rikkahub/rikkahub#1311"),
     "two_schemas": rule("one schema for parameters", "sdk: google.genai.types.FunctionDeclaration"),
     "schema": rule(
         "parameters use the API's own subset of schemas",

@@ -21,7 +21,7 @@ CHAT_COMPLETIONS = {
     "two_limits": rule(
         "one limit of tokens",
         CHAT,
-        "ours: max_completion_tokens replaces max_tokens; that both are refused was not found",
+        "reported: langchain-ai/langgraph#5943",
     ),
     "temperature": rule("temperature lies between 0 and 2", CHAT, CHAT_PARAMS),
     "stop": rule("at most four stop sequences", CHAT, CHAT_PARAMS, "docs: help.openai.com/en/articles/5072263"),
@@ -51,9 +51,7 @@ CHAT_COMPLETIONS = {
     ),
     "calls": rule("calls have an id and a type", "sdk: openai.types.chat.ChatCompletionMessageToolCallUnionParam"),
     "call_id_long": rule("ids of calls have at most 40 characters", "reported: vercel/ai#5171"),
-    "call_id_unique": rule(
-        "ids of calls are unique", "ours: results are matched by id, so that two calls of one id cannot be told apart"
-    ),
+    "call_id_unique": rule("ids of calls are unique", "reported: agno-agi/agno#5116"),
     "arguments": rule(
         "arguments are the text of an object",
         OPENAI + "function-calling",
@@ -113,9 +111,7 @@ OPENAI_RESPONSES = {
     "reasoning": rule("reasoning has a summary", "sdk: openai.types.responses.ResponseReasoningItemParam"),
     "encrypted": rule("encrypted reasoning comes back unchanged", OPENAI + "reasoning", "reported: openai/codex#8128"),
     "not_stored": rule("reasoning is stored or encrypted", OPENAI + "reasoning", "reported: vercel/ai#7543"),
-    "call_id_unique": rule(
-        "call ids are unique", "ours: outputs are matched by id, so that two calls of one id cannot be told apart"
-    ),
+    "call_id_unique": rule("call ids are unique", "reported: vercel/ai#13307"),
     "orphan_output": rule(
         "an output has its call before it", OPENAI + "function-calling", "reported: continuedev/continue#10092"
     ),
