@@ -7,7 +7,7 @@ through it. One task watches the store, one keeps the leases.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -25,12 +25,9 @@ from windlass.events.errors import (
     UsageError,
 )
 from windlass.events.items import HistoryItem
-from windlass.events.live import StreamTruncated
-from windlass.events.runs import CommandRefused, Terminal
+from windlass.events.runs import CommandRefused
 from windlass.events.sessions import SessionForked, SessionResumed, SessionShutDown, SessionStarted
-from windlass.events.turns import ModelReplied
 from windlass.kernel import log
-from windlass.kernel.state import State
 from windlass.store.base import Durability, InboxCommand, Key, Origin, Query, Store
 from windlass.store.chain import history
 
@@ -39,13 +36,13 @@ from .approvals import Approver
 from .binding import Bound, bound_names
 from .driver import Driver, Rested, SessionSeat
 from .hooks import Hooks
-from .hub import LOOK, Hub, Look, Record, Subscription, Told
+from .hub import Hub
 from .imports import refs_of
 from .owner import SNAPSHOT_EVERY_RECORDS, Owner
 from .performer import Performer
 from .ports import Ports, SystemPorts
-from .result import Parked, Result, result_of
-from .session import Session, ends
+from .reading import Active, Reading
+from .session import Session
 from .watching import Watching
 
 LEASE_MS = 15_000
@@ -56,22 +53,11 @@ MAIL_NEWEST = 50
 LOOKS_AT_ONCE = 32
 RESTING_MAX = 128
 """How many sessions at rest are kept open."""
-TAIL_RECORDS = 64
-"""How much of a log's end is read first where the newest of something is wanted."""
 DUE_EVERY_MS = 1_000
 """How often the store is asked for timers that nobody here knows of."""
 
 
-class Active:
-    """A session that this process drives now."""
-
-    def __init__(self, owner: Owner, driver: Driver) -> None:
-        self.owner = owner
-        self.driver = driver
-        self.task: asyncio.Task[Rested] | None = None
-
-
-class Runtime:
+class Runtime(Reading):
     """Runs sessions over one store."""
 
     def __init__(
@@ -286,12 +272,6 @@ class Runtime:
 
     def _owner(self, key: Key) -> Owner:
         return Owner(self.store, key, self.ports, self.hub(key), snapshot_every=self._snapshot_every)
-
-    def hub(self, key: Key) -> Hub:
-        found = self._hubs.get(key)
-        if found is None:
-            found = self._hubs[key] = Hub()
-        return found
 
     async def _ensure_driven(self, key: Key) -> Active | None:
         """The active session, opened and resumed where it was not; None where somebody else has it or its agent is
@@ -600,156 +580,6 @@ class Runtime:
             await owner.load()
             await self.store.put_index(owner.index_row())
 
-    async def _taken_at(self, key: Key, command_id: str) -> int | None:
-        """Where the log took a command; None where it has not."""
-        for taken in await self.store.taken(key, after=_just_before(command_id), limit=1):
-            if taken.command_id == command_id:
-                return taken.seq
-        return None
-
-    async def follow(self, key: Key, command: Command) -> AsyncIterator[Told]:
-        """Sends a command and gives what follows, until its terminal; of one that was taken before, what followed."""
-        hub = self.hub(key)
-        head = await self.store.head(key)
-        after = head.seq if head is not None else 0
-        before = await self._taken_at(key, command.command_id)
-        if before is not None:
-            after = before - 1
-        listener = hub.subscribe()
-        try:
-            await self.send(key, command)
-            async for told in self._merged(key, listener, after):
-                yield told
-                if isinstance(told, Record) and ends(told.event, command.command_id):
-                    return
-        finally:
-            listener.close()
-
-    async def tail(self, key: Key, *, after: int = 0) -> AsyncIterator[Told]:
-        """The log after a seq, then what happens, live."""
-        listener = self.hub(key).subscribe()
-        try:
-            async for told in self._merged(key, listener, after):
-                yield told
-        finally:
-            listener.close()
-
-    async def _merged(self, key: Key, listener: Subscription, after: int) -> AsyncIterator[Told]:
-        """Reads the log up to where the listener begins, then the listener. Whatever the listener may have missed (a
-        gap, or what another process wrote) is read from the log."""
-        told: Told | Look | None = LOOK
-        while told is not None:
-            if isinstance(told, Look) or (isinstance(told, Record) and told.seq > after + 1):
-                async for record in self.records(key, after=after):
-                    yield record
-                    after = record.seq
-            if isinstance(told, Record) and told.seq == after + 1:
-                yield told
-                after = told.seq
-            elif not isinstance(told, Record | Look):
-                yield told
-            told = await listener.next_or_look(None if key in self._active else self._poll_ms / 1000)
-        if listener.lagging:
-            yield StreamTruncated(reason="disconnected", cursor=str(after))
-
-    async def records(self, key: Key, *, after: int = 0, until: int | None = None) -> AsyncIterator[Record]:
-        """The committed records of a session after a seq."""
-        start = after
-        head = await self.store.head(key)
-        if head is None or head.seq <= after:
-            return
-        # An append may begin before `after` and end behind it.
-        begin = max(0, start - 1_024)
-        async for sealed in history(self.store, key, after=begin, until=until):
-            if sealed.last_seq <= start:
-                continue
-            append = codec.decode(sealed.data)
-            for offset, event in enumerate(append.events):
-                seq = append.first_seq + offset
-                if seq > start and isinstance(event, Event):
-                    yield Record(seq=seq, at_ms=append.at_ms, event=event, first=append.first_seq)
-
-    # --- looking ---
-
-    async def state(self, key: Key) -> State:
-        """The state of a session, as the log has it."""
-        active = self._active.get(key)
-        if active is not None and not active.owner.stale:
-            return log.copy(active.owner.state)
-        owner = Owner(self.store, key, self.ports, Hub())
-        await owner.load()
-        return owner.state
-
-    async def wait_idle(self, key: Key) -> None:
-        """Waits until no run is active. Raises `Parked` where nothing here can go on with it."""
-        listener = self.hub(key).subscribe(live=False)
-        try:
-            while await self._works(key):
-                if key in self.parked:
-                    raise Parked(f"session {key.session!r} is parked: {self.parked[key]}")
-                if not await self._until_ended(key, listener):
-                    return
-        finally:
-            listener.close()
-
-    async def _works(self, key: Key) -> bool:
-        """Whether a run is active, as far as memory or the log can tell."""
-        active = self._active.get(key)
-        if active is None:
-            return (await self.state(key)).active
-        return active.owner.stale or active.owner.state.active
-
-    async def _until_ended(self, key: Key, listener: Subscription) -> bool:
-        """Waits until it is worth looking again; False where the listener is over."""
-        while True:
-            active = self._active.get(key)
-            sure = active is not None and not active.owner.stale
-            told = await listener.next_or_look(None if sure else self._poll_ms / 1000)
-            if not isinstance(told, Record) or isinstance(told.event, Terminal):
-                return told is not None
-
-    async def result(self, key: Key) -> Result:
-        """How the current run ends, or how the last one ended."""
-        await self.wait_idle(key)
-        state = await self.state(key)
-        if state.run is None:
-            raise UsageError(f"session {key.session!r} has had no run yet: send it a prompt first")
-        terminal = await self._last_terminal(key, state.seq)
-        reply = await self._reply(key, state.run.last_reply_seq)
-        return result_of(key.session, terminal, reply, self._output(state, reply))
-
-    async def _last_terminal(self, key: Key, seq: int) -> Terminal:
-        """How the last run ended. It stands near the end of the log, so that is where it is looked for first."""
-        told = self.hub(key).terminal if key in self._active else None
-        if told is not None:
-            return told
-        for back in (TAIL_RECORDS, TAIL_RECORDS * 16, seq):
-            found: Terminal | None = None
-            async for record in self.records(key, after=max(0, seq - back)):
-                if isinstance(record.event, Terminal):
-                    found = record.event
-            if found is not None:
-                return found
-        raise AssertionError("a session that had a run and is at rest has a terminal")
-
-    async def _reply(self, key: Key, seq: int | None) -> ModelReplied | None:
-        if seq is None:
-            return None
-        active = self._active.get(key)
-        known = active.owner.known(seq) if active is not None else None
-        if isinstance(known, ModelReplied):
-            return known
-        async for record in self.records(key, after=seq - 1):
-            return record.event if isinstance(record.event, ModelReplied) else None
-        return None
-
-    def _output(self, state: State, reply: ModelReplied | None) -> Any:
-        bound = self._bound.get(state.agent.name)
-        if bound is None or reply is None or reply.body is None or reply.body.output is None:
-            return None
-        found = reply.body.output
-        return bound.parse_output(found.value) if found.valid else None
-
     # --- forks ---
 
     async def fork(self, key: Key, session_id: str | None, *, at_seq: int | None = None) -> Session:
@@ -800,12 +630,6 @@ class Runtime:
     def agents(self) -> str:
         """The names of the agents that are bound here."""
         return bound_names(self._bound)
-
-
-def _just_before(command_id: str) -> str:
-    """A text that sorts before an id and behind all that come before it."""
-    last = ord(command_id[-1:] or "\1") - 1
-    return command_id[:-1] + (chr(last) + "\U0010ffff" if 0 <= last < 0xD800 else "")
 
 
 def _passes(error: Exception) -> bool:
