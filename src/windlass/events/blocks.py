@@ -27,12 +27,6 @@ class BlobRef(Value, frozen=True, kw_only=True):
     media_type: str = "application/octet-stream"
 
 
-class SecretRef(Value, frozen=True, kw_only=True):
-    """A secret by name. Its value is looked up at dispatch and is never in the log."""
-
-    secret: str
-
-
 class Icon(Value, frozen=True, kw_only=True):
     """An icon of a linked resource."""
 

@@ -87,7 +87,6 @@ class Event(msgspec.Struct):
 
 decode_event = msgspec.json.Decoder(Event).decode
 decode_output = msgspec.json.Decoder(Output).decode
-decode_contents = msgspec.json.Decoder(list[Content]).decode
 decode_response = msgspec.json.Decoder(Response).decode
 
 

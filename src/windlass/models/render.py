@@ -27,7 +27,6 @@ from windlass.events.items import ToolSchema
 
 from .history import Blobs, sorted_json
 
-CALL_ID_CHARS_MAX = 40
 TOOL_NAME_CHARS_MAX = 64
 LEGAL_ID = re.compile(r"[A-Za-z0-9_-]{1,40}\Z")
 LEGAL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")

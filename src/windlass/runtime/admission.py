@@ -6,7 +6,6 @@ whether arguments are sound.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -36,8 +35,6 @@ from windlass.store.chain import history
 
 if TYPE_CHECKING:
     from .binding import Bound
-
-Admit = Callable[[Command], Awaitable[Command]]
 
 
 async def admitted(command: Command, *, store: Store, key: Key, state: State, bound: Bound) -> Command:

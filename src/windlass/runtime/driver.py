@@ -13,11 +13,9 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.events.base import Command, Event
-from windlass.events.blocks import Text
-from windlass.events.calls import ResultBody, ToolAsked
+from windlass.events.calls import ToolAsked
 from windlass.events.codec import decode_command
 from windlass.events.errors import CodecError, CommandTaken, Refused, StaleEpoch, StoreError
-from windlass.events.failures import failure
 from windlass.events.live import ToolProgressed, UsageReported
 from windlass.events.permissions import ApproverMissed
 from windlass.events.questions import AnswerBody, AnswerReceived, QuestionBody, QuestionRequested, QuestionWithdrawn
@@ -447,8 +445,3 @@ class SessionSeat:
 
     async def model(self, call_id: str, ask: ModelAsk) -> ModelAnswer:
         raise ToolError("a tool of this version cannot call the model itself", code="unsupported")
-
-
-def unfinished(call_id: str, why: str) -> ResultBody:
-    """A result for a call that cannot be performed here."""
-    return ResultBody(content=(Text(text=f"{call_id}: {failure('tool_unavailable', why).message}"),))

@@ -469,6 +469,3 @@ class Owner:
             return  # it is disposable
         self.ports.point("after_snapshot")
         self._snapshot_seq = made.seq
-
-
-Taker = Callable[..., Awaitable[list[Event]]]

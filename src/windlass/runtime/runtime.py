@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from windlass.events import codec
-from windlass.events.base import Command, Event
+from windlass.events.base import Command
 from windlass.events.errors import (
     CommandTaken,
     LeaseHeld,
@@ -25,7 +25,6 @@ from windlass.events.errors import (
     UsageError,
 )
 from windlass.events.items import HistoryItem
-from windlass.events.runs import CommandRefused
 from windlass.events.sessions import SessionForked, SessionResumed, SessionShutDown, SessionStarted
 from windlass.kernel import log
 from windlass.store.base import Durability, InboxCommand, Key, Origin, Query, Store
@@ -53,8 +52,6 @@ MAIL_NEWEST = 50
 LOOKS_AT_ONCE = 32
 RESTING_MAX = 128
 """How many sessions at rest are kept open."""
-DUE_EVERY_MS = 1_000
-"""How often the store is asked for timers that nobody here knows of."""
 
 
 class Runtime(Reading):
@@ -635,11 +632,3 @@ class Runtime(Reading):
 def _passes(error: Exception) -> bool:
     """Whether an error is one that may be gone the next time, and no reason to leave a session alone."""
     return isinstance(error, StoreError) and not isinstance(error, StorePoisoned | NotFound)
-
-
-def refusal_of(events: list[Event], command_id: str) -> CommandRefused | None:
-    """The refusal of a command among some events."""
-    for event in events:
-        if isinstance(event, CommandRefused) and event.command_id == command_id:
-            return event
-    return None

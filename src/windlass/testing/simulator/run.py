@@ -14,7 +14,6 @@ from .loop import Stuck
 from .world import World
 
 STEPS_MIN = 200
-TRACE_SHOWN_MAX = 60
 Mode = Literal["safety", "liveness"]
 
 

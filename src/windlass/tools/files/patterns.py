@@ -13,7 +13,6 @@ PATTERN_CHARS_MAX = 1_000
 CHOICES_MAX = 64
 """Alternatives that the braces of one pattern may stand for."""
 ANY_DEPTH = "**"
-MAGIC = frozenset("*?[{")
 BRACES = re.compile(r"\{([^{}]*)\}")
 
 
