@@ -143,3 +143,13 @@ def test_the_undamaged_answer_is_read(form: Format, stream: bool) -> None:
     end = read(form, events, stream=stream)
     assert isinstance(end, Reply)
     assert end.calls[0].args == {"x": 1, "y": 2}
+
+
+def test_a_count_that_is_no_number_is_not_taken_for_one() -> None:
+    """Found by the test above: true is an int to Python, and a log refuses it."""
+    (event,) = recorded("anthropic", False)
+    assert isinstance(event, dict)
+    event["usage"]["output_tokens_details"] = {"thinking_tokens": True}
+    end = read("anthropic", [msgspec.json.encode(event)], stream=False)
+    assert isinstance(end, Reply)
+    assert end.usage.reasoning_tokens == 0

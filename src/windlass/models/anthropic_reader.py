@@ -247,5 +247,5 @@ def usage_of(counts: Counts) -> Usage:
         output_tokens=counts.output_tokens or 0,
         cache_read_tokens=read,
         cache_write_tokens=write,
-        reasoning_tokens=thought if isinstance(thought, int) else 0,
+        reasoning_tokens=thought if type(thought) is int else 0,
     )
