@@ -149,11 +149,12 @@ async def met(form: Format, name: str, *, stream: bool, timeouts: Timeouts) -> R
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("name", KINDS)
 async def test_a_fault_is_called_by_its_name(name: str, form: Format, stream: bool) -> None:
-    slow = name.startswith(("huge", "gzip"))
-    end = await met(form, name, stream=stream, timeouts=PATIENT if slow else QUICK)
-    assert isinstance(end, Failure), end
     expected = UNSAID.get((name, form), KINDS[name])
-    assert end.kind == (expected if stream else WHOLE.get(name, expected))
+    expected = expected if stream else WHOLE.get(name, expected)
+    # Only what is meant to run out of time gets little of it: a busy machine must not look like a fault.
+    end = await met(form, name, stream=stream, timeouts=QUICK if expected.endswith("_timeout") else PATIENT)
+    assert isinstance(end, Failure), end
+    assert end.kind == expected
     assert end.provider is not None
     if name in HINTS:
         assert end.retry_after_ms == HINTS[name]
@@ -166,7 +167,7 @@ async def test_a_fault_is_called_by_its_name(name: str, form: Format, stream: bo
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("name", REPLIES)
 async def test_a_flawed_answer_is_handed_on_as_what_it_is(name: str, form: Format, stream: bool) -> None:
-    end = await met(form, name, stream=stream, timeouts=QUICK)
+    end = await met(form, name, stream=stream, timeouts=PATIENT)
     if form == "gemini" and REPLIES[name] == "malformed" and isinstance(end, Failure):
         assert end.kind == "malformed_reply"  # this provider reports a malformed call itself and sends none
         return
@@ -195,7 +196,7 @@ def check_malformed(call: Any) -> None:
 @pytest.mark.parametrize("form", FORMATS)
 async def test_usage_that_makes_no_sense_is_estimated_and_says_so(form: Format) -> None:
     for name, estimated in (("usage_missing", True), ("usage_negative", True), ("usage_wrong", True)):
-        end = await met(form, name, stream=True, timeouts=QUICK)
+        end = await met(form, name, stream=True, timeouts=PATIENT)
         assert isinstance(end, Reply)
         assert end.usage.estimated is estimated
         assert end.usage.input_tokens > 0
@@ -205,7 +206,7 @@ async def test_usage_that_makes_no_sense_is_estimated_and_says_so(form: Format) 
 
 @pytest.mark.parametrize("form", FORMATS)
 async def test_the_model_that_really_answered_is_named(form: Format) -> None:
-    end = await met(form, "model_switched", stream=True, timeouts=QUICK)
+    end = await met(form, "model_switched", stream=True, timeouts=PATIENT)
     assert isinstance(end, Reply)
     assert end.model == "another-model-than-asked"
 

@@ -34,7 +34,7 @@ ADD = ToolSchema(
         "required": ["x", "y"],
     },
 )
-QUICK = Timeouts(connect=0.3, headers=0.4, first_output=0.3, idle=0.3, total=5)
+QUICK = Timeouts(connect=0.5, headers=0.8, first_output=0.6, idle=0.6, total=5)
 
 numbers = itertools.count(1)
 
