@@ -365,8 +365,9 @@ async def test_every_store_carries_a_session_the_same_way(tmp_path):
 @pytest.fixture
 def short_pages(monkeypatch):
     """Pages of three, so that eight sessions are many."""
-    monkeypatch.setattr("windlass.runtime.runtime.OWED_AT_ONCE", 3)
-    monkeypatch.setattr("windlass.runtime.runtime.MAIL_NEWEST", 2)
+    monkeypatch.setattr("windlass.runtime.tending.OWED_AT_ONCE", 3)
+    monkeypatch.setattr("windlass.runtime.driving.OWED_AT_ONCE", 3)
+    monkeypatch.setattr("windlass.runtime.tending.MAIL_NEWEST", 2)
 
 
 MANY = [f"s{number}" for number in range(8)]
@@ -427,7 +428,7 @@ async def test_however_many_sessions_wait_a_command_from_another_process_is_foun
 
 
 async def test_sessions_at_rest_are_let_go_and_opened_again_when_needed(tmp_path, monkeypatch):
-    monkeypatch.setattr("windlass.runtime.runtime.RESTING_MAX", 2)
+    monkeypatch.setattr("windlass.runtime.driving.RESTING_MAX", 2)
     store = str(tmp_path / "work.db")
     agent = windlass.Agent("w", model=ScriptedModel(by_history(["one", "two", "three"])))
     async with windlass.open(store, agents=[agent], poll_ms=5) as rt:

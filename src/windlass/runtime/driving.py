@@ -1,0 +1,256 @@
+"""Driving sessions: who owns one here, how it is opened, gone on with, let go and parked.
+
+`drive` is the only way in which work happens: first runs, resumes, timers and commands of other processes all go
+through it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from windlass.events.errors import (
+    LeaseHeld,
+    NotFound,
+    Refused,
+    StaleEpoch,
+    StoreError,
+    StorePoisoned,
+    UsageError,
+)
+from windlass.events.sessions import SessionForked, SessionResumed
+from windlass.store.base import Key, Origin, Query
+
+from .approvals import Approver
+from .binding import Bound
+from .driver import Driver, Rested, SessionSeat
+from .hooks import Hooks
+from .owner import Owner
+from .performer import Performer
+from .reading import Active, Reading
+from .watching import Watching
+
+PARKED_MAX = 1_000
+OWED_AT_ONCE = 200
+RESTING_MAX = 128
+"""How many sessions at rest are kept open."""
+
+
+class Driving(Reading):
+    """The driving side of a runtime."""
+
+    tenant: str
+    runner: str
+    approver: Approver | None
+    _lease_ms: int
+    _plane: Any
+    _snapshot_every: int
+    _take_up: bool
+    _asked_for: set[Key]
+    _opening: dict[Key, asyncio.Lock]
+    _wakes: dict[Key, int]
+    _resting: dict[Key, None]
+    _closed: bool
+
+    def _owner(self, key: Key) -> Owner:
+        return Owner(self.store, key, self.ports, self.hub(key), snapshot_every=self._snapshot_every)
+
+    async def _ensure_driven(self, key: Key) -> Active | None:
+        """The active session, opened and resumed where it was not; None where somebody else has it or its agent is
+        not bound here."""
+        lock = self._opening.setdefault(key, asyncio.Lock())
+        async with lock:
+            active = self._active.get(key)
+            if active is not None:
+                self._run(key, active)
+                return active
+            try:
+                return await self._open(key)
+            except (LeaseHeld, StaleEpoch):
+                return None
+
+    async def _open(self, key: Key) -> Active | None:
+        owner = self._owner(key)
+        await owner.claim(self.runner, self._lease_ms)
+        try:
+            await owner.insist(owner.load)
+            bound = self._bound.get(owner.state.agent.name)
+            if bound is None:
+                await owner.release()
+                return None
+            await owner.take(await self._taken_over(key, owner, bound))
+            return await self._adopt(key, owner, bound)
+        except (Refused, StaleEpoch):
+            raise
+        except Exception as error:
+            # A session that cannot be opened must not take the others with it.
+            if not passes(error):
+                self._park(key, f"{type(error).__name__}: {error}")
+            await owner.release()
+            raise
+
+    async def _taken_over(self, key: Key, owner: Owner, bound: Bound) -> SessionResumed | SessionForked:
+        """A new owner's first fact. Where a fork was made and not begun, it begins now: nothing of its origin's open
+        work is its own."""
+        if owner.state.epoch >= owner.epoch:
+            raise StaleEpoch(f"session {key.session!r} was taken while it was being opened")
+        if owner.state.session_id != key.session:
+            head = await self.store.head(key)
+            if head is not None and head.origin is not None:
+                return self._forked(key, head.origin, owner)
+        return self._resumed(owner, bound)
+
+    def _forked(self, branch: Key, origin: Origin, owner: Owner) -> SessionForked:
+        return SessionForked(
+            session_id=branch.session,
+            origin_id=origin.session,
+            at_seq=origin.seq,
+            origin_hash=origin.hash,
+            epoch=owner.epoch,
+            by=self.runner,
+        )
+
+    def _resumed(self, owner: Owner, bound: Bound) -> SessionResumed:
+        state = owner.state
+        specs = bound.specs()
+        now = {spec.name: spec.digest for spec in specs}
+        recorded = {name: spec.digest for name, spec in state.tools.items()}
+        changed = bound.ref.digest != state.agent.digest or now != recorded
+        return SessionResumed(
+            epoch=owner.epoch,
+            runner=self.runner,
+            agent=bound.ref if changed else None,
+            tools=specs if changed else None,
+            body=bound.setup_body() if changed else None,
+        )
+
+    async def _adopt(self, key: Key, owner: Owner, bound: Bound) -> Active:
+        rendered = bound.instructions(owner.state)
+        if rendered is not None:
+            await owner.take(rendered)
+        if self._closed:
+            await owner.release()
+            raise UsageError("this runtime is closed: open another one")
+        seat = SessionSeat(owner)
+        hooks = Hooks(bound.agent.hooks, self.ports)
+        performer = Performer(owner, bound, self._plane, seat, bound.agent.approver or self.approver, hooks)
+        if bound.agent.hooks:
+            owner.on_committed = Watching(performer).committed
+        driver = Driver(owner, performer)
+        seat.driver = driver
+        active = self._active[key] = Active(owner, driver)
+        self._run(key, active)
+        return active
+
+    def _run(self, key: Key, active: Active) -> None:
+        if (active.task is None or active.task.done()) and not self._closed:
+            active.task = self.ports.spawn(self._drive(key, active), f"windlass:drive:{key.session}")
+
+    async def _drive(self, key: Key, active: Active) -> Rested:
+        try:
+            rested = await active.driver.run()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            if passes(error):
+                # The store did not answer for long: whoever finds it owed takes it up again.
+                rested = Rested(status="lost_epoch", reason=str(error))
+            else:
+                self._park(key, f"{type(error).__name__}: {error}")
+                rested = Rested(status="parked", reason=str(error))
+        if rested.status in ("lost_epoch", "parked"):
+            self._drop(key, active)
+        if rested.wake_at_ms is not None:
+            self._wakes[key] = rested.wake_at_ms
+        else:
+            self._wakes.pop(key, None)
+        await self._make_room(key)
+        return rested
+
+    async def _make_room(self, key: Key) -> None:
+        """Sessions at rest are kept open for their next command, but not all of them: the one that has rested longest
+        is let go, with its lease. The log has everything; it is opened again when something is owed."""
+        self._resting.pop(key, None)
+        self._resting[key] = None
+        if len(self._resting) <= RESTING_MAX:
+            return
+        oldest = next(iter(self._resting))
+        del self._resting[oldest]
+        async with self._opening.setdefault(oldest, asyncio.Lock()):
+            active = self._active.get(oldest)
+            if active is None or active.task is None or not active.task.done() or active.owner.busy:
+                return
+            if active.owner.state.active:
+                return
+            del self._active[oldest]
+            hub = self._hubs.get(oldest)
+            if hub is not None and hub.listening:
+                hub.look()
+            else:
+                self._hubs.pop(oldest, None)
+            await active.owner.release()
+
+    def _drop(self, key: Key, active: Active) -> None:
+        """This process does not drive the session any more; its readers go on with the log."""
+        if self._active.get(key) is active:
+            del self._active[key]
+        self.hub(key).look()
+
+    async def drive(self, session_id: str) -> Rested:
+        """Drives one session until it rests, and says how."""
+        key = Key(self.tenant, session_id)
+        try:
+            active = await self._ensure_driven(key)
+        except Exception:
+            if key not in self.parked:
+                raise
+            active = None
+        if active is None or active.task is None:
+            return Rested(status="parked", reason=self.parked.get(key) or await self._why_not(key))
+        return await asyncio.shield(active.task)
+
+    def _park(self, key: Key, reason: str) -> None:
+        if self._closed:
+            return  # it ends with this process, not because of itself
+        self.parked[key] = reason
+        while len(self.parked) > PARKED_MAX:
+            del self.parked[next(iter(self.parked))]
+
+    async def _why_not(self, key: Key) -> str:
+        """Why a session is not driven here."""
+        row = await self.store.get_index(key)
+        if row is not None and row.agent not in self._bound:
+            return f"waiting for agent {row.agent!r}, which is not bound here: name it in open(agents=[...])"
+        return "another process drives it"
+
+    async def _drive_owed(self) -> None:
+        """Takes up the sessions that are owed work and whose agent is bound here."""
+        for name in list(self._bound):
+            for key in await self._keys(agent=name, owed=True):
+                await self._try_to_drive(key)
+
+    async def _keys(self, **which: Any) -> list[Key]:
+        """Every session that fits, however many there are, asked for a page at a time."""
+        found: list[Key] = []
+        while True:
+            query = Query(tenant=self.tenant, limit=OWED_AT_ONCE, offset=len(found), **which)
+            rows = await self.store.find(query)
+            found += [Key(row.tenant, row.session) for row in rows]
+            if len(rows) < OWED_AT_ONCE:
+                return found
+
+    async def _try_to_drive(self, key: Key) -> None:
+        if not self._take_up and key not in self._asked_for:
+            return
+        if key in self.parked:
+            return
+        try:
+            await self._ensure_driven(key)
+        except Exception as error:  # one bad session must not stop the rest
+            if not passes(error):
+                self._park(key, f"{type(error).__name__}: {error}")
+
+
+def passes(error: Exception) -> bool:
+    """Whether an error is one that may be gone the next time, and no reason to leave a session alone."""
+    return isinstance(error, StoreError) and not isinstance(error, StorePoisoned | NotFound)
