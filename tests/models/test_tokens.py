@@ -77,6 +77,17 @@ def test_estimate_of_any_text_is_positive_and_bounded_by_its_bytes(text: str):
     assert estimate <= max(1, 2 * len(text.encode("utf-8", "surrogatepass")))
 
 
+RUNS = st.builds(lambda char, times: char * times, st.characters(max_codepoint=127), st.integers(1, 40))
+WORDS = st.sampled_from(
+    ["a", "Word", "HTTPServer", " ", "  ", "\n", "\t", "\r\n", "0", "()", "\x1b", " " * 17, "\n" * 17]
+)
+
+
+@given(st.lists(RUNS | WORDS, max_size=30).map("".join))
+def test_counting_plain_text_quickly_gives_what_counting_its_runs_gives(text: str):
+    assert tokens._count_plain(text) == tokens._count_runs(text)
+
+
 def test_very_long_text_is_judged_by_samples(monkeypatch: pytest.MonkeyPatch):
     text = "one more sentence of a long log. " * 2_000
     whole = estimate_text(text)
