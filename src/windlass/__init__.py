@@ -16,6 +16,7 @@ _PLACES = {
     "Approve": "windlass.runtime.approvals",
     "Budget": "windlass.runtime.agent",
     "ContextExceeded": "windlass.runtime.result",
+    "CursorMismatch": "windlass.runtime.cursors",
     "Deny": "windlass.runtime.approvals",
     "Hook": "windlass.runtime.hooks",
     "LimitReached": "windlass.runtime.result",
@@ -66,6 +67,7 @@ if _typing.TYPE_CHECKING:
     from windlass.events.turns import ModelReplied
     from windlass.runtime.agent import Agent, Budget
     from windlass.runtime.approvals import Approve, Deny
+    from windlass.runtime.cursors import CursorMismatch
     from windlass.runtime.hooks import Hook
     from windlass.runtime.opening import open_runtime as open
     from windlass.runtime.policy import ALLOW_ALL, READ_ONLY, allow, ask, deny, explain
@@ -93,6 +95,7 @@ __all__ = [
     "Approve",
     "Budget",
     "ContextExceeded",
+    "CursorMismatch",
     "Deny",
     "Hook",
     "LimitReached",

@@ -49,12 +49,32 @@ async def test_a_slow_reader_loses_deltas_first_and_is_told_once_how_many():
     hub.live([delta(n) for n in range(8)])
     hub.live([delta(n) for n in range(8, 20)])
     hub.committed([record(1)])
-    got = [await reader.next() for _ in range(9)]
     hub.live([delta(20)])
-    got += [await reader.next() for _ in range(2)]
-    kinds = [type(told).__name__ for told in got]
-    assert kinds == ["TextDelta"] * 8 + ["Record", "StreamTruncated", "TextDelta"]
-    assert got[9] == StreamTruncated(reason="deltas_dropped", dropped=12)
+    got = [await reader.next() for _ in range(10)]
+    hub.live([delta(21)])
+    got.append(await reader.next())
+    missing = StreamTruncated(reason="deltas_dropped", dropped=13)
+    assert got == [*(delta(n) for n in range(8)), missing, record(1), delta(21)]
+
+
+async def test_deltas_that_are_dropped_last_of_all_are_told_too():
+    hub = Hub()
+    reader = hub.subscribe(buffer_max=2)
+    hub.committed([record(3)])
+    hub.live([delta(n) for n in range(5)])
+    got = [await reader.next() for _ in range(3)]
+    assert got == [record(3), delta(0), StreamTruncated(reason="deltas_dropped", dropped=4, after_seq=3)]
+
+
+async def test_each_gap_that_was_told_may_be_followed_by_another():
+    hub = Hub()
+    reader = hub.subscribe(buffer_max=1)
+    told = []
+    for number in range(2):
+        hub.live([delta(number), delta(10 + number)])
+        told += [await reader.next(), await reader.next()]
+    missing = StreamTruncated(reason="deltas_dropped", dropped=1)
+    assert told == [delta(0), missing, delta(1), missing]
 
 
 async def test_records_take_the_place_of_deltas_in_a_full_buffer():
@@ -81,6 +101,7 @@ async def test_a_reader_that_backs_up_with_records_is_let_go():
         hub.committed([record(seq)])
     assert reader.lagging
     assert await reader.next() is None
+    assert (hub.listening, hub.hearing) == (False, False), "nobody waits for it any more"
 
 
 async def test_a_buffer_never_grows_past_its_bound():
@@ -88,8 +109,10 @@ async def test_a_buffer_never_grows_past_its_bound():
     reader = hub.subscribe(buffer_max=16)
     for number in range(2_000):
         hub.live([delta(number)])
-        hub.committed([record(number + 1)])
-    assert len(reader._waiting) <= 2 * 16
+        if number < 16:
+            hub.committed([record(number + 1)])
+    assert not reader.lagging
+    assert len(reader._waiting) <= 2 * 16 + 1
 
 
 # --- sessions ---
@@ -103,7 +126,8 @@ async def test_a_reader_that_was_let_go_resumes_at_its_cursor_without_a_gap(monk
         subscribe = rt.hub(session.key).subscribe
         monkeypatch.setattr(rt.hub(session.key), "subscribe", lambda **more: subscribe(**{**more, "buffer_max": 8}))
         seen: list[Event] = []
-        after, cuts = 0, 0
+        after: str | None = None
+        cuts = 0
         sending = asyncio.ensure_future(_prompt(session))
         while not (seen and isinstance(seen[-1], Terminal)):
             cursor = None
@@ -117,8 +141,8 @@ async def test_a_reader_that_was_let_go_resumes_at_its_cursor_without_a_gap(monk
                 await asyncio.sleep(0.003)
             if cursor is not None:
                 cuts += 1
-                after = int(cursor)
-                assert after == len(seen)
+                after = cursor
+                assert after == await rt.cursor_at(session.key, len(seen))
         await sending
         assert seen == await events_of(session)
         assert cuts > 0
@@ -135,14 +159,88 @@ async def test_a_stream_resumed_at_any_record_gives_exactly_the_rest():
         session = await rt.session(agent, "s")
         await session.prompt("go")
         await session.result()
-        whole = await events_of(session)
-        for cut in range(len(whole)):
+        whole = [record async for record in session.records()]
+        places: list[Any] = [(None, 0), (0, 0), *((record.cursor, record.seq) for record in whole[:-1])]
+        places += [(record.seq, record.seq) for record in whole[:-1]]
+        for after, cut in places:
             rest = []
-            async for event in session.events(after=cut):
-                rest.append(event)
+            async for told in session.tail(after=after):
+                rest.append(told)
                 if len(rest) == len(whole) - cut:
                     break
             assert rest == whole[cut:]
+            assert [record async for record in session.records(after=after)] == whole[cut:]
+        assert await session.cursor() == whole[-1].cursor
+
+
+# --- cursors ---
+
+
+async def test_what_is_told_live_has_the_cursor_that_the_log_gives():
+    agent = agent_of(*steps(2), "done", tools=[step])
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        told: list[Record] = []
+
+        async def listen() -> None:
+            async for one in session.tail():
+                if isinstance(one, Record):
+                    told.append(one)
+                    if isinstance(one.event, Terminal):
+                        return
+
+        listening = asyncio.ensure_future(listen())
+        await asyncio.sleep(0)
+        await session.prompt("go")
+        await listening
+        assert told == [record async for record in session.records()]
+        assert len({record.cursor for record in told}) == len(told)
+
+
+async def test_a_cursor_outlives_the_process_and_fits_a_fork_up_to_where_it_left(tmp_path):
+    store = str(tmp_path / "work.db")
+    agent = agent_of("one", "two", "three")
+    async with windlass.open(store, agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("a")
+        await session.result()
+        shared = await session.cursor()
+        fork = await session.fork("f")
+        await session.prompt("b")
+        await session.result()
+        later = await session.cursor()
+    async with windlass.open(store) as rt:
+        session, fork = await rt.get("s"), await rt.get("f")
+        whole = [record async for record in session.records()]
+        cut = next(record.seq for record in whole if record.cursor == shared)
+        assert [record async for record in session.records(after=shared)] == whole[cut:]
+        assert [record.seq async for record in fork.records(after=shared)] == [cut + 1]
+        with pytest.raises(windlass.CursorMismatch) as caught:
+            await anext(fork.events(after=later))
+        assert (caught.value.cursor, caught.value.restart) == (later, "c1.0.")
+        assert "restart from the beginning" in str(caught.value)
+        assert await anext(fork.events(after=caught.value.restart)) == whole[0].event
+
+
+async def test_a_cursor_of_another_log_is_told_apart_from_one_past_the_end():
+    agent = agent_of("one", "two")
+    async with windlass.open(agents=[agent]) as rt:
+        one, two = await rt.session(agent, "one"), await rt.session(agent, "two")
+        with pytest.raises(windlass.CursorMismatch, match="record 1 is another one there"):
+            await anext(two.events(after=await one.cursor()))
+        await one.prompt("a")
+        await one.result()
+        with pytest.raises(windlass.CursorMismatch, match="the log ends before record"):
+            await anext(two.tail(after=await one.cursor()))
+
+
+@pytest.mark.parametrize("text", ["", "7", "c1.7", "c1.7.", "c1.7.short", "c2.0.", "c1.-1.AAAAAAAAAAAA", "c1.0.\n"])
+async def test_what_is_no_cursor_is_refused(text):
+    agent = agent_of("one")
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        with pytest.raises(windlass.UsageError, match="is no cursor"):
+            await anext(session.events(after=text))
 
 
 @pytest.mark.parametrize("before", ["nobody", "somebody", "a_commit"])

@@ -16,6 +16,8 @@ from windlass.events.base import Event
 from windlass.events.live import Live, StreamTruncated
 from windlass.events.runs import Terminal
 
+from . import cursors
+
 BUFFER_MAX = 1_024
 
 
@@ -27,9 +29,23 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     event: Event
     first: int
     """The seq of the fact that caused it; its own where it is the fact."""
+    hash: str = ""
+    """The chain hash of the append that holds it."""
+
+    @property
+    def cursor(self) -> str:
+        """The place behind this record, for `session.events(after=...)`."""
+        return cursors.made(self.seq, self.hash)
 
 
 Told = Record | Live
+
+
+class Gap:
+    """Stands in a buffer where deltas are missing; read as one notice that says how many."""
+
+
+GAP = Gap()
 
 
 class Look:
@@ -40,15 +56,16 @@ LOOK = Look()
 
 
 class Subscription:
-    """One reader's buffer."""
+    """One reader's buffer: at most so many deltas, at most so many records, and one notice of what is missing."""
 
     def __init__(self, hub: Hub, *, live: bool, buffer_max: int = BUFFER_MAX) -> None:
         self._hub = hub
         self.live = live
         self._max = buffer_max
-        self._waiting: deque[Told] = deque()
-        self._deltas = 0
+        self._waiting: deque[Told | Gap] = deque()
+        self._records = 0
         self._dropped = 0
+        self._gap_after = 0
         self._wake: asyncio.Future[None] | None = None
         self._closed = False
         self._look = False
@@ -57,6 +74,8 @@ class Subscription:
     def offer(self, told: Sequence[Told]) -> None:
         """Puts what was told in the buffer, or drops what may be dropped. Called by the hub; never waits."""
         for one in told:
+            if self.lagging:
+                break
             if isinstance(one, Record):
                 self._offer_record(one)
             elif self.live:
@@ -65,26 +84,24 @@ class Subscription:
             self._wake.set_result(None)
 
     def _offer_record(self, record: Record) -> None:
-        if len(self._waiting) - self._deltas >= self._max:
-            self._waiting.clear()
-            self._deltas = 0
-            self.lagging = True
-            return
-        if not self.lagging:
+        if self._records < self._max:
+            self._records += 1
             self._waiting.append(record)
+            return
+        # A record may not be missing: its reader is let go, and told where the log goes on for it.
+        self._waiting.clear()
+        self._records = 0
+        self.lagging = True
+        self._hub.leave(self)
 
     def _offer_live(self, delta: Live) -> None:
-        if self.lagging:
+        if len(self._waiting) < self._max:
+            self._waiting.append(delta)
             return
-        if len(self._waiting) >= self._max:
-            self._dropped += 1
-            return
-        if self._dropped:
-            self._waiting.append(StreamTruncated(reason="deltas_dropped", dropped=self._dropped))
-            self._dropped = 0
-            self._deltas += 1
-        self._waiting.append(delta)
-        self._deltas += 1
+        if not self._dropped:
+            self._waiting.append(GAP)
+            self._gap_after = self._hub.seq
+        self._dropped += 1
 
     async def next(self) -> Told | None:
         """The next thing told; None when the subscription is over or its reader was too slow (`lagging`)."""
@@ -110,8 +127,11 @@ class Subscription:
                 if timer is not None:
                     timer.cancel()
         told = self._waiting.popleft()
-        if not isinstance(told, Record):
-            self._deltas -= 1
+        if isinstance(told, Gap):
+            told = StreamTruncated(reason="deltas_dropped", dropped=self._dropped, after_seq=self._gap_after)
+            self._dropped = 0
+        elif isinstance(told, Record):
+            self._records -= 1
         return told
 
     def look(self) -> None:

@@ -181,7 +181,9 @@ class Owner:
                     seq = append.first_seq + offset
                     tail[seq] = event
                     if seq > self.hub.seq:
-                        news.append(Record(seq=seq, at_ms=append.at_ms, event=event, first=append.first_seq))
+                        news.append(
+                            Record(seq=seq, at_ms=append.at_ms, event=event, first=append.first_seq, hash=append.hash)
+                        )
         if 0 < self.epoch < state.epoch:
             # What is owed under another epoch is owed by its owner alone.
             raise StaleEpoch(f"session {self.key.session!r} is at epoch {state.epoch}, this owner has {self.epoch}")
@@ -402,9 +404,12 @@ class Owner:
 
     def _publish(self, seq: int, events: list[Event]) -> None:
         self._remember(seq, events)
-        now = self.state.now_ms
+        now, seal = self.state.now_ms, self.hash
         self.hub.committed(
-            [Record(seq=seq + offset, at_ms=now, event=event, first=seq) for offset, event in enumerate(events)]
+            [
+                Record(seq=seq + offset, at_ms=now, event=event, first=seq, hash=seal)
+                for offset, event in enumerate(events)
+            ]
         )
         if self.on_committed is not None:
             self.on_committed(events)

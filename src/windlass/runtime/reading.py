@@ -20,10 +20,12 @@ from windlass.kernel.state import State
 from windlass.store.base import Key, Store
 from windlass.store.chain import history
 
+from . import cursors
 from .binding import Bound
+from .cursors import CursorMismatch
 from .driver import Driver, Rested
 from .hub import LOOK, Hub, Look, Record, Subscription, Told
-from .owner import Owner
+from .owner import APPEND_EVENTS_MAX, Owner
 from .ports import Ports
 from .result import Parked, Result, result_of
 from .session import ends
@@ -87,14 +89,49 @@ class Reading:
         finally:
             listener.close()
 
-    async def tail(self, key: Key, *, after: int = 0) -> AsyncIterator[Told]:
-        """The log after a seq, then what happens, live."""
+    async def tail(self, key: Key, *, after: str | int | None = None) -> AsyncIterator[Told]:
+        """The log behind a place, then what happens, live. Raises `CursorMismatch` for a cursor of another log."""
         listener = self.hub(key).subscribe()
         try:
-            async for told in self._merged(key, listener, after):
+            async for told in self._merged(key, listener, await self.seq_of(key, after)):
                 yield told
         finally:
             listener.close()
+
+    async def seq_of(self, key: Key, after: str | int | None) -> int:
+        """The seq behind which a reader goes on. A cursor is checked against the log, a plain seq is not."""
+        if after is None or isinstance(after, int):
+            return after or 0
+        seq, begins = cursors.read(after)
+        if seq == 0:
+            return 0
+        found = await self._hash_at(key, seq)
+        if found is None:
+            raise CursorMismatch(key.session, after, f"the log ends before record {seq}")
+        if not found.startswith(begins):
+            raise CursorMismatch(key.session, after, f"record {seq} is another one there")
+        return seq
+
+    async def cursor_at(self, key: Key, seq: int) -> str:
+        """The cursor behind a record that is in the log."""
+        return cursors.made(seq, await self._hash_at(key, seq) or "") if seq > 0 else cursors.BEGINNING
+
+    async def _hash_at(self, key: Key, seq: int) -> str | None:
+        """The hash of the append that holds a record; None where the log ends before it."""
+        head = await self.store.head(key)
+        if head is None or head.seq < seq:
+            return None
+        near = APPEND_EVENTS_MAX
+        for after, until in ((max(0, seq - near), seq + near), (0, None)):
+            async for sealed in history(self.store, key, after=after, until=until):
+                if sealed.first_seq <= seq <= sealed.last_seq:
+                    return sealed.hash
+        return None
+
+    async def end(self, key: Key) -> str:
+        """The cursor behind the last record of the log."""
+        head = await self.store.head(key)
+        return cursors.made(head.seq, head.hash) if head is not None else cursors.BEGINNING
 
     async def _merged(self, key: Key, listener: Subscription, after: int) -> AsyncIterator[Told]:
         """Reads the log up to where the listener begins, then the listener. Whatever the listener may have missed (a
@@ -112,7 +149,7 @@ class Reading:
                 yield told
             told = await listener.next_or_look(None if key in self._active else self._poll_ms / 1000)
         if listener.lagging:
-            yield StreamTruncated(reason="disconnected", cursor=str(after))
+            yield StreamTruncated(reason="disconnected", cursor=await self.cursor_at(key, after), after_seq=after)
 
     async def records(self, key: Key, *, after: int = 0, until: int | None = None) -> AsyncIterator[Record]:
         """The committed records of a session after a seq."""
@@ -121,7 +158,7 @@ class Reading:
         if head is None or head.seq <= after:
             return
         # An append may begin before `after` and end behind it.
-        begin = max(0, start - 1_024)
+        begin = max(0, start - APPEND_EVENTS_MAX)
         async for sealed in history(self.store, key, after=begin, until=until):
             if sealed.last_seq <= start:
                 continue
@@ -129,7 +166,7 @@ class Reading:
             for offset, event in enumerate(append.events):
                 seq = append.first_seq + offset
                 if seq > start and isinstance(event, Event):
-                    yield Record(seq=seq, at_ms=append.at_ms, event=event, first=append.first_seq)
+                    yield Record(seq=seq, at_ms=append.at_ms, event=event, first=append.first_seq, hash=append.hash)
 
     # --- looking ---
 

@@ -310,17 +310,31 @@ class Session:
 
     # --- looking ---
 
-    def events(self, *, after: int = 0) -> AsyncIterator[Event | Live]:
-        """Everything in the log after a seq, then what happens, live."""
+    def events(self, *, after: str | int | None = None) -> AsyncIterator[Event | Live]:
+        """Everything in the log from the beginning or behind a cursor, then what happens, live. A reader that is too
+        slow is told by `StreamTruncated`: it lost deltas, or it is let go and goes on at the notice's cursor. Raises
+        `CursorMismatch` for a cursor of another log. A plain seq is taken too, and not checked."""
         return self._events(after)
 
-    async def _events(self, after: int) -> AsyncIterator[Event | Live]:
+    async def _events(self, after: str | int | None) -> AsyncIterator[Event | Live]:
         async for told in self.runtime.tail(self.key, after=after):
             yield told.event if isinstance(told, Record) else told
 
-    def records(self, *, after: int = 0) -> AsyncIterator[Record]:
-        """The committed records after a seq, as they are now."""
-        return self.runtime.records(self.key, after=after)
+    def tail(self, *, after: str | int | None = None) -> AsyncIterator[Record | Live]:
+        """The same, each event with its place in the log: for whoever keeps a cursor (`record.cursor`) as they read."""
+        return self.runtime.tail(self.key, after=after)
+
+    def records(self, *, after: str | int | None = None) -> AsyncIterator[Record]:
+        """The committed records behind a cursor or a seq, as they are now."""
+        return self._records(after)
+
+    async def _records(self, after: str | int | None) -> AsyncIterator[Record]:
+        async for record in self.runtime.records(self.key, after=await self.runtime.seq_of(self.key, after)):
+            yield record
+
+    async def cursor(self) -> str:
+        """The place behind the last record of the log: what comes later is what comes after it."""
+        return await self.runtime.end(self.key)
 
     async def state(self) -> State:
         """What the log adds up to. A copy: changing it changes nothing."""
