@@ -77,10 +77,11 @@ class Worker:
         self.take(PromptReceived(command_id=f"command-{seq}", tokens=8, bytes=24, body=body))
 
     def reply(self, body: ReplyBody, finish: str = "stop") -> None:
-        request = next(iter(self.state.requests))
+        request = next(iter(self.state.requests.values()))
         self.take(
             ModelReplied(
-                request_id=request,
+                request_id=request.request_id,
+                lane=request.lane,
                 finish=finish,  # type: ignore[arg-type]
                 usage=Usage(input_tokens=1_000, output_tokens=20),
                 model="test/model",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -14,7 +15,9 @@ from windlass.events.failures import HookPoint
 from windlass.events.hooks import HookRuled
 from windlass.events.items import ResultItem
 from windlass.events.runs import CommandCompleted
-from windlass.runtime.hooks import Changed, CommandHook, Denied, Hook, HttpHook, Moment, judge_guard, pattern_guard
+from windlass.models.base import Request
+from windlass.runtime.hooks import Changed, CommandHook, Denied, Hook, HttpHook, Moment, pattern_guard
+from windlass.runtime.judging import judge_guard
 from windlass.runtime.session import Session
 from windlass.testing.scripted import ScriptedModel, call
 
@@ -204,10 +207,12 @@ async def test_the_pattern_guard_tries_every_pattern():
     ("answer", "passes"), [("Allow. fine", True), ("deny: no", False), ("", False), ("maybe", False)]
 )
 async def test_the_judge_must_say_allow(answer, passes):
-    async def ask(text: str) -> str:
-        return str(answer)
+    def said(request: Request) -> Any:
+        if request.lane == "judge":
+            return answer
+        return "done" if len(request.items) > 1 else [call("add", x=1, y=2)]
 
-    _, events = await run_once([judge_guard(ask, "only small sums")])
+    _, events = await run_once([judge_guard("only small sums")], said)
     assert any(isinstance(event, ToolDenied) for event in events) is not passes
 
 

@@ -13,6 +13,7 @@ import msgspec
 from tests.kernel.makers import MAKERS, OFTEN
 from tests.kernel.session import ASK_PAY, MODEL, Session
 from windlass.events import calls as ce
+from windlass.events import context as xe
 from windlass.events import permissions as pe
 from windlass.events import questions as qe
 from windlass.events import runs as re_
@@ -151,6 +152,11 @@ class Chaos:
 
     def _has_object(self, fact: type[Fact]) -> bool:
         """Whether there is something that this fact could be about."""
+        state = self.session.state
+        if fact in (te.ModelReplied, te.ModelFailed):
+            return bool(state.requests)
+        if fact is xe.ContextArchived:
+            return bool(state.paged)
         wanted = OBJECTS.get(fact)
         if wanted is None:
             return True
@@ -224,7 +230,9 @@ class Chaos:
         for effect in owed(state):
             match effect:
                 case effects.CallModel():
-                    return self._reply(effect.request_id)
+                    return self._reply(effect)
+                case effects.PageOut():
+                    return xe.ContextArchived(paged_seq=effect.paged_seq, pages=1)
                 case effects.PrepareCall():
                     found = Prepared(digest="drained")
                     return ce.ToolPrepared(
@@ -239,10 +247,12 @@ class Chaos:
                     continue
         return self._answer() or self._wake()
 
-    def _reply(self, request_id: str) -> Fact:
+    def _reply(self, effect: effects.CallModel) -> Fact:
         body = te.ReplyBody(blocks=(Text(text="done"),), output=te.OutputCheck(valid=True))
         usage = Usage(input_tokens=10, output_tokens=1)
-        return te.ModelReplied(request_id=request_id, finish="stop", usage=usage, tokens=1, bytes=4, body=body)
+        return te.ModelReplied(
+            request_id=effect.request_id, lane=effect.lane, finish="stop", usage=usage, tokens=1, bytes=4, body=body
+        )
 
     def _answer(self) -> Fact | None:
         state, command = self.session.state, self.command()

@@ -21,7 +21,7 @@ from windlass.events.failures import failure
 from windlass.events.hooks import HookRuling
 from windlass.events.specs import AgentRef, Grant, Limits, RunOptions, Setup, Task, ToolSpec, Workspace
 from windlass.events.turns import OutputCheck, Prepared
-from windlass.events.usage import Usage
+from windlass.events.usage import Price, Usage
 from windlass.kernel import log
 from windlass.kernel.state import State
 
@@ -89,7 +89,24 @@ def prompt(c: Chaos) -> Fact:
     )  # fmt: skip
 
 
+def asked_aside(c: Chaos) -> Fact:
+    """A tool's or a judge's question to a model, of the session's own or a dearer one."""
+    lane: Any = c.one(["judge", "tool"])
+    name = c.call_id("started") if lane == "tool" or c.chance(2) else None
+    model = c.one([MODEL, msgspec.structs.replace(MODEL, name="test/judge", price=Price(input=9_000_000, output=9))])
+    return te.ModelAsked(
+        lane=lane, call_id=name, model=model, tokens=c.pick(3_000), max_output_tokens=c.one([None, 50]),
+        attempt=1 + c.pick(3), body=te.AskBody(prompt="well?"),
+    )  # fmt: skip
+
+
+def lane_of(c: Chaos, request_id: str) -> Any:
+    request = c.session.state.requests.get(request_id)
+    return request.lane if request is not None and not c.chance(20) else c.one(["main", "tool"])
+
+
 def replied(c: Chaos) -> Fact:
+    request_id = c.request_id()
     calls = [reply_call(c) for _ in range(c.pick(4))] if not c.chance(3) else []
     calls = [
         te.ReplyCall(call=msgspec.structs.replace(found.call, ordinal=i), prepared=found.prepared)
@@ -103,7 +120,7 @@ def replied(c: Chaos) -> Fact:
     )
     output = OutputCheck(valid=c.chance(2), errors=("no",)) if c.chance(2) else None
     return te.ModelReplied(
-        request_id=c.request_id(), finish=finish, usage=Usage(input_tokens=c.pick(5_000), output_tokens=c.pick(500)),
+        request_id=request_id, lane=lane_of(c, request_id), finish=finish, usage=Usage(input_tokens=c.pick(5_000), output_tokens=c.pick(500)),
         calls=len(calls), empty=not blocks and not calls, tokens=c.pick(3_000), bytes=100,
         body=te.ReplyBody(blocks=blocks, calls=tuple(calls), output=output),
     )  # fmt: skip
@@ -111,9 +128,11 @@ def replied(c: Chaos) -> Fact:
 
 def model_failed(c: Chaos) -> Fact:
     hint = c.one([None, None, 5_000, 120_000])
+    request_id = c.request_id()
     return te.ModelFailed(
-        request_id=c.request_id(), failure=failure(c.one(FAILURES), "no", retry_after_ms=hint), sample=0.25
-    )
+        request_id=request_id, lane=lane_of(c, request_id), attempt=1 + c.pick(7),
+        failure=failure(c.one(FAILURES), "no", retry_after_ms=hint), sample=0.25,
+    )  # fmt: skip
 
 
 def finished(c: Chaos) -> Fact:
@@ -270,6 +289,7 @@ MAKERS: dict[type[Fact], Callable[[Chaos], Fact]] = {
     re_.SignalReceived: lambda c: re_.SignalReceived(command_id=c.command(), kind="s", urgency=c.one(["critical", "high", "normal", "low"]), dedupe_key=c.one([None, "k1", "k2"])),
     re_.CommandRefused: lambda c: re_.CommandRefused(command_id=f"r{c.command()}", code="no", message="no"),
     re_.TimerFired: fired,
+    te.ModelAsked: asked_aside,
     te.ModelReplied: replied,
     te.ModelFailed: model_failed,
     ce.ToolPrepared: prepared,
@@ -288,6 +308,7 @@ MAKERS: dict[type[Fact], Callable[[Chaos], Fact]] = {
     qe.AnswerReceived: answer,
     xe.CompactReceived: lambda c: xe.CompactReceived(command_id=c.command()),
     xe.UndoReceived: undo,
+    xe.ContextArchived: lambda c: xe.ContextArchived(paged_seq=c.one(c.session.state.paged or [7]), pages=c.pick(4)),
     xe.ContextPagedIn: lambda c: xe.ContextPagedIn(query="q", tokens=9, body=xe.PageBody(text="old")),
 }  # fmt: skip
 """One maker for each fact that a session may be told."""

@@ -210,6 +210,7 @@ class Session:
         return self.take(
             ModelReplied(
                 request_id=more.pop("request_id", request.request_id),
+                lane=request.lane,
                 finish=finish or ("tool_calls" if calls else "stop"),
                 usage=usage,
                 model="test/model",
@@ -226,7 +227,13 @@ class Session:
     def model_fails(self, kind: Any = "server_error", **more: Any) -> list[Any]:
         request = next(iter(self.state.requests.values()))
         return self.take(
-            ModelFailed(request_id=request.request_id, failure=failure(kind, f"{kind} happened", **more), sample=0.5)
+            ModelFailed(
+                request_id=request.request_id,
+                lane=request.lane,
+                attempt=request.attempt,
+                failure=failure(kind, f"{kind} happened", **more),
+                sample=0.5,
+            )
         )
 
     def finish(self, call_id: str | None = None, text: str = "ok", **more: Any) -> list[Any]:

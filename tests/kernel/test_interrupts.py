@@ -103,12 +103,28 @@ INTERRUPTED = {
         "run.interrupted",
         "command.completed",
     ],
-    "asked": ["interrupt.received", "command.completed"],
+    "asked": [
+        "interrupt.received",
+        "run.started",
+        "permission.withdrawn",
+        "tool.cancelled",
+        "tool.cancelled",
+        "turn.finished",
+        "run.interrupted",
+        "command.completed",
+    ],
     "awaiting_credentials": ["interrupt.received", "command.completed"],
     "asleep": ["interrupt.received", "timer.cancelled", "command.completed"],
     "compacting": ["interrupt.received", "compaction.failed", "run.interrupted", "command.completed"],
     "backing_off_from_a_summary": ["interrupt.received", "compaction.failed", "run.interrupted", "command.completed"],
-    "settling": ["interrupt.received", "command.completed"],
+    "settling": [
+        "interrupt.received",
+        "run.started",
+        "tool.cancelled",
+        "turn.finished",
+        "run.interrupted",
+        "command.completed",
+    ],
 }
 
 CANCELLED = {

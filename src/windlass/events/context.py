@@ -96,6 +96,17 @@ class ContextPagedOut(Decision, frozen=True, kw_only=True, tag="context.paged_ou
     first: Nat
     last: Nat
     items: Nat
+    refs: tuple[ItemRef, ...] = ()
+    """The items, so that whoever archives them need not fold the log again."""
+
+
+class ContextArchived(Fact, frozen=True, kw_only=True, tag="context.archived"):
+    """The archive took what was paged out at `paged_seq`, or could not. The log keeps it either way."""
+
+    CATEGORY: ClassVar[Category] = "mm"
+    paged_seq: Nat
+    pages: Nat = 0
+    failure: Failure | None = None
 
 
 class PageBody(Value, frozen=True, kw_only=True):

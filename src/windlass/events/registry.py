@@ -27,6 +27,7 @@ FACTS: tuple[type[Event], ...] = (
     runs.SignalReceived,
     runs.CommandRefused,
     runs.TimerFired,
+    turns.ModelAsked,
     turns.ModelReplied,
     turns.ModelFailed,
     calls.ToolPrepared,
@@ -45,6 +46,7 @@ FACTS: tuple[type[Event], ...] = (
     questions.AnswerReceived,
     context.CompactReceived,
     context.UndoReceived,
+    context.ContextArchived,
     context.ContextPagedIn,
 )
 

@@ -145,6 +145,7 @@ class RunStarted(Decision, frozen=True, kw_only=True, tag="run.started"):
         "signal",
         "call",
         "cancel",
+        "interrupt",
         "compact",
         "unmount",
     ]

@@ -76,11 +76,17 @@ class Rule(Value, frozen=True, kw_only=True):
     arguments that the host evaluates (the kernel only learns which rules held)."""
 
     action: Literal["allow", "ask", "deny"]
+    """What becomes of a call that it matches."""
     tool: str = "*"
+    """A glob of `*` and `?` over the tools' own names."""
     kinds: tuple[PermissionKind, ...] = ()
+    """Only calls that need one of these kinds of permission; any where empty."""
     when: str | None = None
+    """A CEL expression over `args`; what it cannot judge is asked about."""
     reason: str = ""
+    """Why, for the model and for people."""
     name: str = ""
+    """What the log calls it."""
 
 
 class Policy(Value, frozen=True, kw_only=False):
@@ -88,7 +94,9 @@ class Policy(Value, frozen=True, kw_only=False):
     `default` holds. `standard` allows the author's own tools and reading, and asks about the rest."""
 
     rules: tuple[Rule, ...] = ()
+    """In any order: deny beats ask beats allow."""
     default: Literal["standard", "allow", "ask", "deny"] = "standard"
+    """What becomes of a call that no rule matches."""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "rules", tuple(self.rules))
@@ -98,49 +106,88 @@ class Limits(Value, frozen=True, kw_only=True):
     """Hard limits of a run or a session. None = no limit of this kind."""
 
     tokens: Nat | None = None
+    """Tokens, sent and written."""
     cost_nanos: Nat | None = None
+    """Money, in billionths of a dollar."""
     turns: Nat | None = None
+    """Calls of the model, with the tool calls that follow from each."""
     calls: Nat | None = None
+    """Tool calls."""
     time_ms: Nat | None = None
+    """Time at work; waiting for people or timers does not count."""
     children: Nat | None = None
+    """Child sessions; there are none yet."""
     depth: Nat | None = None
+    """How deep child sessions may go; there are none yet."""
 
 
 class Settings(Value, frozen=True, kw_only=True):
     """The numbers a session runs by; each default is one of the stated defaults."""
 
     on_busy: OnBusy = "enqueue"
+    """What a prompt does while a run is going, unless it says so itself."""
     tool_order: Literal["parallel", "sequential"] = "parallel"
+    """Whether the calls of one reply run at the same time or one after the other."""
     turns_max: Positive = 50
+    """Turns of a run where its budget names none."""
     parallel_tools_max: Positive = 8
+    """Calls that run at the same time."""
     calls_per_turn_max: Positive = 64
+    """Calls of one reply that are looked at; the others are denied."""
     retries_max: Nat = 5
+    """How often a failed request is made again."""
     retry_base_ms: Positive = 500
+    """The wait before the first retry."""
     retry_factor: Positive = 2
+    """By how much each further wait is longer."""
     retry_cap_ms: Positive = 30_000
+    """The longest wait that is computed; the provider's own hint may be longer."""
     retry_jitter: Fraction = 0.1
+    """The share by which a wait may vary, so that many clients do not return at once."""
     rate_limit_floor_ms: Nat = 1_000
+    """The least wait after a rate limit."""
     sleep_over_ms: Positive = 60_000
+    """A longer wait ends the run sleeping, until its time."""
     argument_reasks_max: Nat = 2
+    """How often malformed arguments are asked for again."""
     output_reasks_max: Nat = 2
+    """How often an answer that does not fit the output is asked for again."""
     empty_replies_max: Nat = 2
+    """How many empty replies a run bears."""
     repeat_warn: Positive = 3
+    """The same call so often in a run: the model is told."""
     repeat_deny: Positive = 5
+    """The same call so often in a run: it is denied."""
     repeat_stop: Positive = 8
+    """The same call so often in a run: the run stops."""
     budget_warn: Fraction = 0.8
+    """The share of a limit at which to warn."""
     compact_at: Fraction = 0.8
+    """The share of the window at which the history is compacted."""
     compact_to: Fraction = 0.5
+    """The share of the window to come down to."""
     compact_bytes: Positive = 16 * 1024 * 1024
+    """The size of the history at which it is compacted, however large the window is."""
     compact_attempts_max: Nat = 2
+    """How many summaries may fail before the history is cut by rule."""
     keep_exchanges: Positive = 4
+    """How many of the last exchanges stay verbatim."""
     elide_over_tokens: Positive = 200
+    """Older results above this are shown as one line when room is needed."""
     summary_tokens_max: Positive = 4_096
+    """How long a summary may be."""
     summarise: bool = True
+    """Whether a model writes summaries; else the history is cut by rule."""
     archive: bool = False
+    """Whether what leaves the history is offered to an archive."""
     queue_max: Positive = 64
+    """Prompts that may wait."""
     nudges_max: Nat = 3
+    """How often autopilot is told to go on."""
     continue_on_length: bool = False
+    """Whether a reply that was cut by its length is continued."""
     output_required: bool = False
+    """Whether the final answer must fit the output; set by `Agent(output=…)`."""
 
 
 class RunOptions(Value, frozen=True, kw_only=True):

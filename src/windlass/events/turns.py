@@ -10,7 +10,33 @@ from .failures import Failure, FinishReason
 from .hooks import HookRuling
 from .items import ProposedCall
 from .permissions import AnyDetail
-from .usage import Initiator, Lane, Quota, Usage
+from .specs import ModelRef
+from .usage import Initiator, Lane, Price, Quota, Usage
+
+AsideLane = Literal["judge", "tool"]
+"""The lanes of requests that something else than the conversation makes: they change no turn and no history."""
+
+
+class AskBody(Value, frozen=True, kw_only=True):
+    """What a model is asked aside from the conversation."""
+
+    prompt: str
+    instructions: str = ""
+    output_schema: JsonObject | None = None
+
+
+class ModelAsked(Fact, frozen=True, kw_only=True, tag="model.asked"):
+    """A running tool or a judge wants something from a model. It is paid from the session's budget."""
+
+    CATEGORY: ClassVar[Category] = "syscall"
+    lane: AsideLane = "tool"
+    call_id: str | None = None
+    """The call that it is for; its end is the end of the request."""
+    model: ModelRef
+    tokens: Nat = 0
+    max_output_tokens: Nat | None = None
+    attempt: Nat = 1
+    body: AskBody | None = None
 
 
 class ModelRequested(Decision, frozen=True, kw_only=True, tag="model.requested"):
@@ -26,6 +52,11 @@ class ModelRequested(Decision, frozen=True, kw_only=True, tag="model.requested")
     output_tokens: Nat = 0
     reserved_nanos: Nat = 0
     initiator: Initiator = "user"
+    asked_seq: Nat | None = None
+    """Where it was asked for, outside of the conversation."""
+    call_id: str | None = None
+    price: Price | None = None
+    """Of a model that is not the session's own."""
 
 
 class Prepared(Value, frozen=True, kw_only=True):
@@ -73,6 +104,7 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model.replied"):
 
     CATEGORY: ClassVar[Category] = "syscall"
     request_id: str
+    lane: Lane = "main"
     finish: FinishReason
     usage: Usage
     model: str = ""
@@ -95,6 +127,8 @@ class ModelFailed(Fact, frozen=True, kw_only=True, tag="model.failed"):
 
     CATEGORY: ClassVar[Category] = "syscall"
     request_id: str
+    lane: Lane = "main"
+    attempt: Nat = 1
     failure: Failure
     usage: Usage | None = None
     duration_ms: Nat = 0
@@ -116,9 +150,10 @@ class RetryPlan(Value, frozen=True, kw_only=True):
 
 
 class RetryPlanned(Decision, frozen=True, kw_only=True, tag="retry.planned"):
-    """The request will be made again at `at_ms`."""
+    """The request will be made again at `at_ms`: by the session, or in the lanes aside by whoever asked."""
 
     request_id: str
+    lane: Lane = "main"
     at_ms: Nat
     plan: RetryPlan
 

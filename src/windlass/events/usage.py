@@ -78,3 +78,6 @@ Initiator = Literal["user", "child", "compaction", "memory", "judge", "extractio
 
 Lane = Literal["main", "compact", "extract", "judge", "tool"]
 """The lane of a model request; each lane has its own retries, budget share and interrupt."""
+
+ASIDE: frozenset[str] = frozenset({"judge", "tool"})
+"""The lanes whose requests belong to no turn: what they bring is for whoever asked, and enters no history."""

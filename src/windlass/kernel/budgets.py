@@ -7,7 +7,7 @@ from typing import Literal
 
 from windlass.events.base import Decision
 from windlass.events.runs import BudgetStopped, BudgetWarned
-from windlass.events.specs import Limits
+from windlass.events.specs import Limits, ModelRef
 from windlass.events.usage import Usage
 
 from .state import Spent, State
@@ -67,14 +67,23 @@ def allowed(limits: Limits, limit: LimitName) -> int | None:
             return limits.time_ms
 
 
-def output_room(state: State, input_tokens: int) -> int:
+def held(state: State) -> tuple[int, int]:
+    """Tokens and money that requests under way may still use; nobody else may count on them."""
+    if not state.requests:
+        return 0, 0
+    found = state.requests.values()
+    tokens = sum([request.input_tokens + request.output_tokens for request in found])
+    return tokens, sum([request.reserved_nanos for request in found])
+
+
+def output_room(state: State, input_tokens: int, model: ModelRef | None = None) -> int:
     """How many tokens a request may write: the model's most, or less where the window or a budget leaves less."""
-    model = state.current_model
+    model = model or state.current_model
     most = model.max_output_tokens
     room = min(most, max(OUTPUT_TOKENS_MIN, model.window_tokens - input_tokens))
     for _, limits, spent in scopes(state):
-        room = min(room, room_by_tokens(limits, spent, input_tokens, room))
-        room = min(room, room_by_money(state, limits, spent, input_tokens, room))
+        room = min(room, room_by_tokens(state, limits, spent, input_tokens, room))
+        room = min(room, room_by_money(state, limits, spent, input_tokens, room, model))
     return in_steps(most, max(0, room))
 
 
@@ -87,43 +96,46 @@ def in_steps(most: int, room: int) -> int:
     return min(room, max(step, OUTPUT_TOKENS_MIN))
 
 
-def room_by_tokens(limits: Limits, spent: Spent, input_tokens: int, most: int) -> int:
-    return most if limits.tokens is None else limits.tokens - spent.tally.total_tokens - input_tokens
+def room_by_tokens(state: State, limits: Limits, spent: Spent, input_tokens: int, most: int) -> int:
+    if limits.tokens is None:
+        return most
+    return limits.tokens - spent.tally.total_tokens - held(state)[0] - input_tokens
 
 
-def room_by_money(state: State, limits: Limits, spent: Spent, input_tokens: int, most: int) -> int:
-    price = state.current_model.price
+def room_by_money(state: State, limits: Limits, spent: Spent, input_tokens: int, most: int, model: ModelRef) -> int:
+    price = model.price
     if limits.cost_nanos is None or price is None:
         return most
-    left = limits.cost_nanos - spent.cost_nanos - price.cost_nanos(Usage(input_tokens=input_tokens))
+    left = limits.cost_nanos - spent.cost_nanos - held(state)[1] - price.cost_nanos(Usage(input_tokens=input_tokens))
     if left < 0:
         return 0
     return most if price.output == 0 else left * 1_000 // price.output
 
 
-def reserve_nanos(state: State, input_tokens: int, output_tokens: int) -> int:
+def reserve_nanos(state: State, input_tokens: int, output_tokens: int, model: ModelRef | None = None) -> int:
     """What a request may cost at the most."""
-    price = state.current_model.price
+    price = (model or state.current_model).price
     if price is None:
         return 0
     return price.cost_nanos(Usage(input_tokens=input_tokens, output_tokens=output_tokens))
 
 
-def exhausted(state: State, input_tokens: int) -> BudgetStopped | None:
+def exhausted(state: State, input_tokens: int, model: ModelRef | None = None) -> BudgetStopped | None:
     """Why the next request may not be made, or None."""
+    model = model or state.current_model
     for scope, limits, spent in scopes(state):
-        if limits.cost_nanos is not None and state.current_model.price is None:
+        if limits.cost_nanos is not None and model.price is None:
             return BudgetStopped(limit="price", scope=scope, used=0, allowed=limits.cost_nanos)
         for limit in COUNTED:
             cap = allowed(limits, limit)
             now = used(state, scope, spent, limit)
             if cap is not None and now >= cap:
                 return BudgetStopped(limit=limit, scope=scope, used=now, allowed=cap)
-        most = state.current_model.max_output_tokens
+        most = model.max_output_tokens
         least = min(OUTPUT_TOKENS_MIN, most)
-        if limits.tokens is not None and room_by_tokens(limits, spent, input_tokens, most) < least:
+        if limits.tokens is not None and room_by_tokens(state, limits, spent, input_tokens, most) < least:
             return BudgetStopped(limit="tokens", scope=scope, used=spent.tally.total_tokens, allowed=limits.tokens)
-        if limits.cost_nanos is not None and room_by_money(state, limits, spent, input_tokens, most) < least:
+        if limits.cost_nanos is not None and room_by_money(state, limits, spent, input_tokens, most, model) < least:
             return BudgetStopped(limit="money", scope=scope, used=spent.cost_nanos, allowed=limits.cost_nanos)
     return None
 

@@ -210,7 +210,7 @@ def finish(state: State, reply: ModelReplied, reply_seq: int) -> Iterator[Decisi
         yield from give_up(state, "useless")
         return
     if state.settings.archive:
-        yield ContextPagedOut(first=leaving[0].seq, last=leaving[-1].seq, items=len(gone))
+        yield paged_out(leaving, gone)
     yield CompactionFinished(
         summary_seq=reply_seq,
         summary_tokens=summary_tokens,
@@ -220,6 +220,10 @@ def finish(state: State, reply: ModelReplied, reply_seq: int) -> Iterator[Decisi
         tokens_after=state.history_tokens - removed + summary_tokens,
         kept=tuple(kept),
     )
+
+
+def paged_out(leaving: list[ItemRef], gone: list[ItemRef]) -> ContextPagedOut:
+    return ContextPagedOut(first=leaving[0].seq, last=leaving[-1].seq, items=len(gone), refs=tuple(gone))
 
 
 def span(state: State) -> tuple[list[ItemRef], list[int]]:
@@ -247,7 +251,7 @@ def truncate(
     if not gone:
         return
     if state.settings.archive:
-        yield ContextPagedOut(first=leaving[0].seq, last=leaving[-1].seq, items=len(gone))
+        yield paged_out(leaving, gone)
     removed = sum(ref.tokens for ref in gone)
     yield ContextTruncated(
         first=leaving[0].seq,

@@ -22,6 +22,7 @@ from windlass.events.base import Command, Decision, Event, Fact
 from windlass.events.hooks import HookRuled
 from windlass.events.ids import grant_id, prompt_id, question_id, signal_id
 from windlass.events.specs import Grant
+from windlass.events.usage import ASIDE
 
 from . import builtin, calls, context, governance, requests, runs
 from . import state as st
@@ -237,6 +238,11 @@ def on_interrupt(state: State, fact: re_.InterruptReceived) -> Decisions:
     if state.active:
         yield from runs.interrupt(state)
         yield runs.done(fact.command_id)
+    elif state.calls:
+        # Nobody waits for these answers any more: what was asked is withdrawn, and a later word goes on from there.
+        yield from runs.begin(state, "interrupt", continues=True)
+        yield from runs.interrupt(state)
+        yield runs.done(fact.command_id)
     elif state.timers:
         for timer in list(state.timers.values()):
             yield re_.TimerCancelled(timer_id=timer.timer_id, reason="cancelled")
@@ -302,6 +308,8 @@ def on_replied(state: State, fact: te.ModelReplied) -> Decisions:
     seq = state.seq
     for ruling in fact.hooks:
         yield HookRuled(ruling=ruling)
+    if fact.lane in ASIDE:
+        return
     if isinstance(state.phase, st.Compacting):
         yield from context.finish(state, fact, seq)
         return
@@ -328,10 +336,20 @@ def check_output(state: State, fact: te.ModelReplied, seq: int) -> Decisions:
         yield te.OutputFailed(reply_seq=seq, attempts=attempts, errors=errors)
 
 
+def on_asked(state: State, fact: te.ModelAsked) -> Decisions:
+    yield requests.aside(state, fact)
+
+
 def on_failed(state: State, fact: te.ModelFailed) -> Decisions:
     run = state.run
     assert run is not None
     why = fact.failure
+    if fact.lane in ASIDE:
+        # Whoever asked waits in this process, so a wait that would outlast a run is no use to it.
+        waits = requests.plan(state, why, fact.attempt, fact.sample, 0).chosen_ms
+        if why.retryable and fact.attempt <= state.settings.retries_max and waits <= state.settings.sleep_over_ms:
+            yield from requests.retry(state, fact, fact.attempt, state.settings.retries_max)
+        return
     waits = requests.plan(state, why, run.attempts, fact.sample, 0).chosen_ms
     if state.compaction.attempt == 0:
         # Where it is not tried again, what follows is decided from the state when the turn is over.
@@ -505,6 +523,7 @@ HANDLERS: dict[type[Fact], Callable[[State, Any], Decisions]] = {
     re_.SignalReceived: on_signal,
     re_.CommandRefused: on_nothing,
     re_.TimerFired: on_timer,
+    te.ModelAsked: on_asked,
     te.ModelReplied: on_replied,
     te.ModelFailed: on_failed,
     ce.ToolPrepared: on_prepared,
@@ -523,6 +542,7 @@ HANDLERS: dict[type[Fact], Callable[[State, Any], Decisions]] = {
     qe.AnswerReceived: on_answer,
     xe.CompactReceived: on_compact,
     xe.UndoReceived: on_undo,
+    xe.ContextArchived: on_nothing,
     xe.ContextPagedIn: on_nothing,
 }
 

@@ -24,6 +24,8 @@ class CallModel(Effect, frozen=True, kw_only=True):
     output_tokens: int
     timeout_ms: int | None = None
     """What the time budgets leave, where there are any."""
+    asked_seq: int | None = None
+    """Where it was asked for, in the lanes aside."""
 
 
 class PrepareCall(Effect, frozen=True, kw_only=True):
@@ -58,6 +60,12 @@ class AwaitClient(Effect, frozen=True, kw_only=True):
     tool: str
 
 
+class PageOut(Effect, frozen=True, kw_only=True):
+    """Hand what left the history to the archive, and report that it has it."""
+
+    paged_seq: int
+
+
 class SetTimer(Effect, frozen=True, kw_only=True):
     """Report when this time has come."""
 
@@ -66,4 +74,4 @@ class SetTimer(Effect, frozen=True, kw_only=True):
     kind: Literal["wait", "retry"]
 
 
-AnyEffect = CallModel | PrepareCall | RunTool | AskPerson | AwaitClient | SetTimer
+AnyEffect = CallModel | PrepareCall | RunTool | AskPerson | AwaitClient | PageOut | SetTimer

@@ -109,6 +109,7 @@ EVOLVE: dict[type[Event], Arm] = {
     runs.BudgetWarned: fold_runs.budget_warned,
     runs.BudgetStopped: fold_runs.budget_stopped,
     turns.ModelRequested: fold_turns.model_requested,
+    turns.ModelAsked: fold_sessions.nothing,
     turns.ModelReplied: fold_turns.model_replied,
     turns.ModelFailed: fold_turns.model_failed,
     turns.RetryPlanned: fold_turns.retry_planned,
@@ -153,7 +154,8 @@ EVOLVE: dict[type[Event], Arm] = {
     context.CompactionUndone: fold_context.compaction_undone,
     context.ContextElided: fold_context.context_elided,
     context.ContextTruncated: fold_context.context_truncated,
-    context.ContextPagedOut: fold_sessions.nothing,
+    context.ContextPagedOut: fold_context.context_paged_out,
+    context.ContextArchived: fold_context.context_archived,
     context.ContextPagedIn: fold_context.context_paged_in,
     hooks.HookRuled: fold_runs.hook_ruled,
 }

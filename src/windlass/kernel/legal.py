@@ -20,8 +20,9 @@ from windlass.events import turns as te
 from windlass.events.base import Fact
 from windlass.events.errors import Refused
 from windlass.events.ids import prompt_id
+from windlass.events.usage import ASIDE
 
-from . import context
+from . import budgets, context
 from . import state as st
 from .state import Phase, State
 
@@ -58,8 +59,9 @@ LEGAL: dict[type[Fact], tuple[type[Phase], ...]] = {
     re_.SignalReceived: STARTED,
     re_.CommandRefused: STARTED,
     re_.TimerFired: STARTED,
-    te.ModelReplied: REQUESTING,
-    te.ModelFailed: REQUESTING,
+    te.ModelAsked: WORKING,
+    te.ModelReplied: WORKING,
+    te.ModelFailed: WORKING,
     ce.ToolPrepared: WORKING,
     ce.ToolFinished: WORKING,
     ce.ToolTimedOut: WORKING,
@@ -76,6 +78,7 @@ LEGAL: dict[type[Fact], tuple[type[Phase], ...]] = {
     qe.AnswerReceived: ASKABLE,
     xe.CompactReceived: (*RESTING, *WORKING),
     xe.UndoReceived: RESTING,
+    xe.ContextArchived: STARTED,
     xe.ContextPagedIn: STARTED,
 }
 """In which phases a fact may come. Everything else is refused."""
@@ -119,8 +122,30 @@ def check_request(state: State, fact: te.ModelReplied | te.ModelFailed) -> None:
     request = state.requests.get(fact.request_id)
     if request is None or request.epoch != state.epoch:
         raise Refused("stale", f"request {fact.request_id} is not open any more")
+    if fact.lane != request.lane:
+        raise Refused("malformed", f"request {fact.request_id} was made in the lane {request.lane!r}")
     if isinstance(fact, te.ModelReplied) and (fact.body is None or len(fact.body.calls) != fact.calls):
         raise Refused("malformed", "a reply needs its content, and as many calls as it says")
+
+
+def check_asked(state: State, fact: te.ModelAsked) -> None:
+    call = state.calls.get(fact.call_id) if fact.call_id is not None else None
+    if fact.lane == "tool" and (call is None or call.status != "started" or call.epoch != state.epoch):
+        raise Refused("stale", f"call {fact.call_id} is not running under this owner")
+    if fact.call_id is not None and (call is None or call.status == "closed"):
+        raise Refused("stale", f"call {fact.call_id} is not open")
+    if fact.body is None:
+        raise Refused("no_content", "a question to a model needs content")
+    if sum(request.lane in ASIDE for request in state.requests.values()) >= st.ASIDES_MAX:
+        raise Refused("too_many", f"{st.ASIDES_MAX} such requests are open already")
+    limit = budgets.exhausted(state, fact.tokens, fact.model)
+    if limit is not None and limit.limit not in ("turns", "calls"):
+        raise Refused("budget", f"the budget leaves no room for it: {limit.limit} of the {limit.scope}")
+
+
+def check_archived(state: State, fact: xe.ContextArchived) -> None:
+    if fact.paged_seq not in state.paged:
+        raise Refused("stale", f"nothing that was paged out at {fact.paged_seq} waits for the archive")
 
 
 def check_call(state: State, fact: Any) -> None:
@@ -272,6 +297,7 @@ CHECKS: dict[type[Fact], Callable[[State, Any], None]] = {
     re_.PromptReceived: check_prompt,
     re_.QueueEdited: check_queue,
     re_.TimerFired: check_timer,
+    te.ModelAsked: check_asked,
     te.ModelReplied: check_request,
     te.ModelFailed: check_request,
     ce.ToolPrepared: check_prepared,
@@ -290,4 +316,5 @@ CHECKS: dict[type[Fact], Callable[[State, Any], None]] = {
     qe.AnswerReceived: check_answer,
     xe.CompactReceived: check_compact,
     xe.UndoReceived: check_undo,
+    xe.ContextArchived: check_archived,
 }

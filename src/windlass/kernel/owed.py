@@ -9,7 +9,7 @@ from windlass.events.specs import ToolSpec
 
 from . import requests
 from . import state as st
-from .effects import AnyEffect, AskPerson, AwaitClient, CallModel, PrepareCall, RunTool, SetTimer
+from .effects import AnyEffect, AskPerson, AwaitClient, CallModel, PageOut, PrepareCall, RunTool, SetTimer
 from .state import Call, State
 
 
@@ -19,6 +19,7 @@ def owed(state: State) -> tuple[AnyEffect, ...]:
         SetTimer(effect_id=timer.timer_id, timer_id=timer.timer_id, at_ms=timer.at_ms, kind=timer.kind)
         for timer in state.timers.values()
     ]
+    effects += [PageOut(effect_id=f"page/{seq}", paged_seq=seq) for seq in state.paged]
     if not state.active:
         return tuple(effects)
     left = requests.time_left_ms(state)
@@ -33,6 +34,7 @@ def owed(state: State) -> tuple[AnyEffect, ...]:
                     model=request.model,
                     output_tokens=request.output_tokens,
                     timeout_ms=left,
+                    asked_seq=request.asked_seq,
                 )
             )
     for call in state.calls.values():
@@ -91,7 +93,7 @@ def overview(state: State) -> Overview:
     return Overview(
         state=_word(state),
         waiting_for=waiting_for(state),
-        owed=state.active,
+        owed=state.active or bool(state.paged),
         next_wake_ms=min(wakes) if wakes else None,
         agent=state.agent.name,
         title=state.title,

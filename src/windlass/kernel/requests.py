@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from windlass.events.base import Decision
 from windlass.events.failures import Failure
 from windlass.events.ids import request_id
-from windlass.events.turns import ModelFailed, ModelRequested, PrefixChanged, RetryPlan, RetryPlanned
+from windlass.events.turns import ModelAsked, ModelFailed, ModelRequested, PrefixChanged, RetryPlan, RetryPlanned
 from windlass.events.usage import Lane
 
 from . import budgets
@@ -43,6 +43,27 @@ def intend(state: State, lane: Lane, input_tokens: int, output: int, *, attempt:
         output_tokens=output,
         reserved_nanos=budgets.reserve_nanos(state, input_tokens, output),
         initiator="compaction" if lane == "compact" else "user",
+    )
+
+
+def aside(state: State, fact: ModelAsked) -> ModelRequested:
+    """The intent to ask a model on behalf of a tool or a judge."""
+    output = budgets.output_room(state, fact.tokens, fact.model)
+    if fact.max_output_tokens is not None:
+        output = min(output, max(1, fact.max_output_tokens))
+    return ModelRequested(
+        request_id=request_id(state.seq + 1),
+        lane=fact.lane,
+        attempt=fact.attempt,
+        model=fact.model.name,
+        epoch=state.epoch,
+        input_tokens=fact.tokens,
+        output_tokens=output,
+        reserved_nanos=budgets.reserve_nanos(state, fact.tokens, output, fact.model),
+        initiator=fact.lane,
+        asked_seq=state.seq,
+        call_id=fact.call_id,
+        price=fact.model.price,
     )
 
 
@@ -86,4 +107,4 @@ def time_left_ms(state: State) -> int | None:
 def retry(state: State, fact: ModelFailed, attempt: int, retries_max: int) -> Iterator[Decision]:
     """Plans the next attempt."""
     chosen = plan(state, fact.failure, attempt, fact.sample, retries_max)
-    yield RetryPlanned(request_id=fact.request_id, at_ms=state.now_ms + chosen.chosen_ms, plan=chosen)
+    yield RetryPlanned(request_id=fact.request_id, lane=fact.lane, at_ms=state.now_ms + chosen.chosen_ms, plan=chosen)

@@ -51,6 +51,7 @@ Trigger = Literal[
     "signal",
     "call",
     "cancel",
+    "interrupt",
     "compact",
     "unmount",
 ]

@@ -31,7 +31,7 @@ from windlass.events.specs import (
 from windlass.events.turns import RetryPlan
 from windlass.events.usage import Lane, Price, Usage
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 """Raised whenever the shape or meaning of the state changes; older snapshots are then ignored."""
 
 ANSWERED_MAX = 64
@@ -46,6 +46,8 @@ TIMERS_MAX = 64
 TOOLS_MAX = 2_048
 METADATA_MAX = 128
 STAGED_MAX = 64
+ASIDES_MAX = 64
+PAGED_MAX = 64
 TASK_BYTES_MAX = 128 * 1024
 METADATA_CHARS_MAX = 4_096
 
@@ -155,6 +157,8 @@ class OpenRequest(msgspec.Struct, kw_only=True, gc=False):
     reserved_nanos: int
     price: Price | None = None
     """Of the model that was asked, whichever model the session has when the reply comes."""
+    asked_seq: int | None = None
+    call_id: str | None = None
 
 
 class Input(msgspec.Struct, kw_only=True, gc=False):
@@ -411,6 +415,8 @@ class State(msgspec.Struct, kw_only=True):
     sent: Shape | None = None
     """How the last request of the main lane began."""
     compaction: Compaction = msgspec.field(default_factory=Compaction)
+    paged: list[int] = []
+    """Where items were paged out that the archive has not confirmed yet."""
     task: Task = Task()
     # the accounts
     spent: Spent = msgspec.field(default_factory=Spent)

@@ -10,10 +10,18 @@ import msgspec
 
 from windlass.events.blocks import JsonObject, Text
 from windlass.events.errors import Refused, UsageError
-from windlass.events.items import AssistantItem, HistoryItem, OutputSchema, ProposedCall, ToolSchema, UserItem
+from windlass.events.items import (
+    AssistantItem,
+    HistoryItem,
+    ModelSettings,
+    OutputSchema,
+    ProposedCall,
+    ToolSchema,
+    UserItem,
+)
 from windlass.events.sessions import InstructionsBody, InstructionsRendered, SetupBody
 from windlass.events.specs import AgentRef, ModelRef, Setup, ToolSpec
-from windlass.events.turns import ModelReplied, OutputCheck, Prepared, ReplyBody, ReplyCall
+from windlass.events.turns import ModelAsked, ModelReplied, OutputCheck, Prepared, ReplyBody, ReplyCall
 from windlass.kernel.effects import CallModel
 from windlass.kernel.state import State
 from windlass.models.base import Model, ModelInfo, Reply, Request
@@ -182,6 +190,27 @@ class Bound:
             attempt=effect.request_id,
         )
 
+    def aside_request(self, state: State, effect: CallModel, asked: ModelAsked) -> Request:
+        """What is sent for a tool or a judge: its words alone, nothing of the conversation."""
+        assert asked.body is not None
+        body = asked.body
+        own = effect.model == self.info.name
+        settings = msgspec.structs.replace(
+            self.agent.model_settings if own else ModelSettings(),
+            max_output_tokens=effect.output_tokens,
+            tool_choice="auto",
+        )
+        return Request(
+            model=effect.model,
+            instructions=body.instructions,
+            items=[UserItem(key="asked", content=(Text(text=body.prompt),))],
+            output=self._output_schema(body.output_schema) if body.output_schema is not None else None,
+            settings=settings,
+            session=state.session_id,
+            lane=effect.lane,
+            attempt=effect.request_id,
+        )
+
     def offered(self, state: State) -> tuple[ToolSchema, ...]:
         """The tools that a model is told of in this state, in the order in which they were set."""
         only = state.run.options.tools if state.run is not None and state.run.options is not None else None
@@ -205,7 +234,7 @@ class Bound:
         body = ReplyBody(
             blocks=reply.blocks,
             calls=calls,
-            output=self._checked(state, reply) if not calls else None,
+            output=self._checked(state, reply) if not calls and effect.lane == "main" else None,
             quotas=reply.quotas,
             provider_data=reply.provider_data,
         )
@@ -213,6 +242,7 @@ class Bound:
         tokens = max(reply.usage.output_tokens, 1) if not reply.usage.estimated else estimate_reply(item)
         return ModelReplied(
             request_id=effect.request_id,
+            lane=effect.lane,
             finish=reply.finish,
             usage=reply.usage,
             model=reply.model,

@@ -13,24 +13,28 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.events.base import Command, Event
-from windlass.events.calls import ToolAsked
 from windlass.events.codec import decode_command
-from windlass.events.errors import CodecError, CommandTaken, Refused, StaleEpoch, StoreError
-from windlass.events.live import ToolProgressed, UsageReported
+from windlass.events.errors import CodecError, CommandTaken, Refused, StaleEpoch
+from windlass.events.live import UsageReported
 from windlass.events.permissions import ApproverMissed
-from windlass.events.questions import AnswerBody, AnswerReceived, QuestionBody, QuestionRequested, QuestionWithdrawn
 from windlass.events.runs import CancelReceived, CommandRefused, InterruptReceived, PartialBody, TimerFired
-from windlass.events.sessions import NoticeGiven
-from windlass.events.turns import ModelReplied
+from windlass.events.turns import ModelFailed, ModelReplied
 from windlass.kernel import state as st
 from windlass.kernel.context import context_tokens
-from windlass.kernel.effects import AnyEffect, AskPerson, AwaitClient, CallModel, PrepareCall, RunTool, SetTimer
+from windlass.kernel.effects import (
+    AnyEffect,
+    AskPerson,
+    AwaitClient,
+    CallModel,
+    PageOut,
+    PrepareCall,
+    RunTool,
+    SetTimer,
+)
 from windlass.kernel.owed import owed, waiting_for
 from windlass.models.tokens import estimate_text
-from windlass.tools.context import Answered, ModelAnswer, ModelAsk, Note, Progress, ToolError
 
 from .admission import admitted
-from .hub import Record
 from .owner import Owner
 from .performer import Done, Performer, instead_of
 from .watching import hooked
@@ -49,6 +53,16 @@ class Rested(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class Outcome:
+    """What came of a request, and what the log says follows from it."""
+
+    __slots__ = ("events", "fact")
+
+    def __init__(self, fact: ModelReplied | ModelFailed, events: list[Event]) -> None:
+        self.fact = fact
+        self.events = events
+
+
 class Driver:
     """The one who performs what a session is owed, in this process."""
 
@@ -60,6 +74,8 @@ class Driver:
         self._flying: dict[str, asyncio.Task[Any] | asyncio.TimerHandle] = {}
         self._chores: dict[str, asyncio.Task[Any]] = {}
         """What is done beside the effects: reading the inbox, reading the log again."""
+        self._outcomes: dict[str, asyncio.Future[Outcome | None]] = {}
+        """Who waits for what comes of a request that was made aside from the conversation."""
         self._inline: str | None = None
         self._waiting_inline = False
         self._poked = False
@@ -114,7 +130,8 @@ class Driver:
             wanted = owed(owner.state)
             self._give_up_stale(wanted)
             todo = [effect for effect in wanted if effect.effect_id not in self._flying]
-            if not owner.state.active and not self._working():
+            pages = any(isinstance(effect, PageOut) for effect in todo)
+            if not owner.state.active and not pages and not self._working():
                 rested = await self._rest(wanted)
                 if rested is not None:
                     return rested
@@ -183,30 +200,49 @@ class Driver:
             return await self.performer.prepare(effect)
         if isinstance(effect, AskPerson):
             return await self.performer.ask(effect)
+        if isinstance(effect, PageOut):
+            return await self.performer.page_out(effect)
         raise AssertionError(f"{type(effect).__name__} is not performed, it is waited for")
 
     async def _settle(self, effect: AnyEffect, done: Done | Command | None) -> None:
         """Reports what came of an effect; an answer that nobody waits for any more is dropped."""
         if isinstance(done, Done):
+            fact = done.fact
             try:
-                await self._report(done.fact, done.blobs)
+                events = await self._report(fact, done.blobs)
             except CodecError as error:
-                smaller = instead_of(done.fact, error)
+                smaller = instead_of(fact, error)
                 if smaller is None:
                     raise
-                await self._report(smaller)
-            if isinstance(done.fact, ModelReplied) and self.owner.hub.listening:
+                fact = smaller
+                events = await self._report(fact)
+            if isinstance(fact, ModelReplied) and self.owner.hub.listening:
                 self.owner.hub.live([usage_notice(self.owner)])
+            if isinstance(fact, ModelReplied | ModelFailed):
+                self._tell(fact.request_id, Outcome(fact, events) if events is not None else None)
         elif done is not None:
             await self._report(done, takes=(done.command_id,))
         elif isinstance(effect, AskPerson):
             await self._report(ApproverMissed(request_ids=(effect.ask_id,)))
 
-    async def _report(self, fact: Any, blobs: dict[str, bytes] | None = None, *, takes: tuple[str, ...] = ()) -> None:
+    async def _report(
+        self, fact: Any, blobs: dict[str, bytes] | None = None, *, takes: tuple[str, ...] = ()
+    ) -> list[Event] | None:
+        """Adds a fact to the log; None where nobody waits for it any more."""
         try:
-            await self.owner.take(fact, takes=takes, blobs=blobs)
+            return await self.owner.take(fact, takes=takes, blobs=blobs)
         except (Refused, CommandTaken):
-            return
+            return None
+
+    def outcome(self, request_id: str) -> asyncio.Future[Outcome | None]:
+        """What comes of a request that was just decided on; None where it is given up before it ends."""
+        found = self._outcomes[request_id] = asyncio.get_running_loop().create_future()
+        return found
+
+    def _tell(self, request_id: str, outcome: Outcome | None) -> None:
+        waiter = self._outcomes.pop(request_id, None)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(outcome)
 
     def _start(self, effect: AnyEffect) -> None:
         name = effect.effect_id
@@ -288,6 +324,7 @@ class Driver:
         flying = self._flying.pop(name, None)
         if flying is not None and flying is not asyncio.current_task():
             flying.cancel()
+            self._tell(name, None)
 
     # --- what others add ---
 
@@ -386,62 +423,3 @@ def usage_notice(owner: Owner) -> UsageReported:
         items=len(state.history),
         after_seq=owner.hub.seq,
     )
-
-
-class SessionSeat:
-    """A running tool's side of the session: progress, notes, questions."""
-
-    def __init__(self, owner: Owner) -> None:
-        self._owner = owner
-        self._notes = 0
-        self.driver: Driver | None = None
-
-    def progress(self, call_id: str, progress: Progress) -> None:
-        if self._owner.hub.hearing:
-            self._owner.hub.live(
-                [
-                    ToolProgressed(
-                        call_id=call_id,
-                        message=progress.message,
-                        fraction=progress.fraction,
-                        content=progress.content,
-                        after_seq=self._owner.hub.seq,
-                    )
-                ]
-            )
-
-    def note(self, call_id: str, note: Note) -> None:
-        if self.driver is not None:
-            self._notes += 1
-            self.driver.do(f"note:{self._notes}", lambda: self._note(call_id, note))
-
-    async def _note(self, call_id: str, note: Note) -> None:
-        try:
-            await self._owner.take(NoticeGiven(code="audit", message=note.message, call_id=call_id))
-        except (Refused, StoreError):
-            return
-
-    async def ask(self, call_id: str, question: QuestionBody) -> Answered:
-        """Puts a question on record and waits for its answer."""
-        listener = self._owner.hub.subscribe(live=False)
-        try:
-            events = await self._take_question(call_id, question)
-            asked = next(event for event in events if isinstance(event, QuestionRequested))
-            async for told in listener:
-                event = told.event if isinstance(told, Record) else None
-                if isinstance(event, AnswerReceived) and event.question_id == asked.question_id:
-                    return Answered(outcome=event.outcome, body=event.body or AnswerBody())
-                if isinstance(event, QuestionWithdrawn) and event.question_id == asked.question_id:
-                    break
-        finally:
-            listener.close()
-        raise ToolError("the question was withdrawn", code="withdrawn")
-
-    async def _take_question(self, call_id: str, question: QuestionBody) -> list[Event]:
-        try:
-            return await self._owner.take(ToolAsked(call_id=call_id, body=question))
-        except Refused as refusal:
-            raise ToolError(str(refusal), code=refusal.code) from refusal
-
-    async def model(self, call_id: str, ask: ModelAsk) -> ModelAnswer:
-        raise ToolError("a tool of this version cannot call the model itself", code="unsupported")

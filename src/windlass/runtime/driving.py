@@ -7,6 +7,7 @@ through it.
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import Any
 
 from windlass.events.errors import (
@@ -23,11 +24,12 @@ from windlass.store.base import Key, Origin, Query
 
 from .approvals import Approver
 from .binding import Bound
-from .driver import Driver, Rested, SessionSeat
+from .driver import Driver, Rested
 from .hooks import Hooks
 from .owner import Owner
 from .performer import Performer
 from .reading import Active, Reading
+from .seat import SessionSeat
 from .watching import Watching
 
 PARKED_MAX = 1_000
@@ -132,7 +134,7 @@ class Driving(Reading):
             await owner.release()
             raise UsageError("this runtime is closed: open another one")
         seat = SessionSeat(owner)
-        hooks = Hooks(bound.agent.hooks, self.ports)
+        hooks = Hooks(bound.agent.hooks, self.ports, functools.partial(seat.consult, "judge"))
         performer = Performer(owner, bound, self._plane, seat, bound.agent.approver or self.approver, hooks)
         if bound.agent.hooks:
             owner.on_committed = Watching(performer).committed

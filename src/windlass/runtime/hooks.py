@@ -106,8 +106,10 @@ class Ruled(msgspec.Struct, kw_only=True):
 class Hooks:
     """The hooks of an agent, by point. No hook at a point means no step there."""
 
-    def __init__(self, hooks: Iterable[Hook], ports: Ports) -> None:
+    def __init__(self, hooks: Iterable[Hook], ports: Ports, consult: Any = None) -> None:
+        """`consult` asks a model through the session, for those hooks that rule by what a model says."""
         self._ports = ports
+        self._consult = consult
         self._by_point: dict[str, list[Hook]] = {}
         for hook in hooks:
             self._by_point.setdefault(hook.point, []).append(hook)
@@ -198,7 +200,8 @@ class Hooks:
         if size > PAYLOAD_BYTES_MAX:
             raise UsageError(f"the payload has {size} bytes, more than the {PAYLOAD_BYTES_MAX} a hook is given")
         async with asyncio.timeout(hook.timeout_ms / 1000):
-            said = hook.run(moment)
+            judge = getattr(hook.run, "rule", None)
+            said = hook.run(moment) if judge is None else judge(moment, self._consult)
             return await said if inspect.isawaitable(said) else said
 
 
@@ -302,25 +305,3 @@ def pattern_guard(
 
     search.__name__ = "pattern_guard"
     return Hook(point=point, run=search, kind="guard", tool=tool)
-
-
-def judge_guard(
-    ask: Callable[[str], Awaitable[str]], policy: str, *, point: HookPoint = "before_tool", tool: str = "*"
-) -> Hook:
-    """A guard that puts the value before a judge. `ask` sends a text to a model and gives its answer; anything but a
-    plain `allow` at its beginning denies."""
-
-    async def judge(moment: Moment) -> Said:
-        shown = msgspec.json.encode(moment.value).decode()
-        answer = await ask(
-            f"You check actions of an agent against a policy. Policy:\n{policy}\n\n"
-            f"Action ({moment.tool or moment.point}):\n{shown}\n\n"
-            "Answer with one word, allow or deny, then your reason."
-        )
-        verdict = answer.strip().split(maxsplit=1)
-        if verdict and verdict[0].strip(".,:;").lower() == "allow":
-            return None
-        return Denied(message=answer.strip()[:MESSAGE_CHARS_MAX] or "the judge said nothing", reason="safety")
-
-    judge.__name__ = "judge_guard"
-    return Hook(point=point, run=judge, kind="guard", tool=tool)

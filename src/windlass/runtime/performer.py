@@ -10,6 +10,7 @@ import msgspec
 from windlass.events.base import Command, Fact
 from windlass.events.blocks import JsonObject, Text
 from windlass.events.calls import CallBody, CallReceived, PreparedBody, ResultBody, ToolFinished, ToolPrepared
+from windlass.events.context import ContextArchived
 from windlass.events.errors import CodecError
 from windlass.events.failures import Failure, HookPoint, failure
 from windlass.events.hooks import HookRuling
@@ -18,10 +19,11 @@ from windlass.events.live import AttemptSuperseded, CallDelta, Live, ReasoningDe
 from windlass.events.permissions import PermissionRequested
 from windlass.events.questions import QuestionRequested
 from windlass.events.sessions import NoticeGiven
-from windlass.events.turns import ModelFailed, ModelReplied
-from windlass.kernel.effects import AskPerson, CallModel, PrepareCall, RunTool
+from windlass.events.turns import ModelAsked, ModelFailed, ModelReplied
+from windlass.events.usage import Usage
+from windlass.kernel.effects import AskPerson, CallModel, PageOut, PrepareCall, RunTool
 from windlass.models.base import CallPartDelta, ReasoningPart, RefusalPart, Reply, TextPart
-from windlass.models.tokens import estimate_block
+from windlass.models.tokens import estimate_block, estimate_text
 from windlass.tools.context import ToolContext
 
 from .approvals import PermissionAsk, QuestionAsk, command_for
@@ -68,16 +70,19 @@ class Performer:
         """Sends a request and waits for its one reply or failure, streaming what comes; None where it is not owed any
         more."""
         owner, ports = self.owner, self.owner.ports
-        items = await self._items()
-        if effect.request_id not in owner.state.requests:
+        request = await self._request(effect)
+        if request is None:
             return None
-        request = self.bound.request(owner.state, effect, items)
         denied = await self._before_model(request, effect)
         if denied is not None:
-            return Done(ModelFailed(request_id=effect.request_id, failure=denied))
+            return Done(
+                ModelFailed(request_id=effect.request_id, lane=effect.lane, attempt=effect.attempt, failure=denied)
+            )
         if not await self._may_begin(lambda: effect.request_id in owner.state.requests):
             return None
-        self.partial_text = []
+        main = effect.lane == "main"
+        if main:
+            self.partial_text = []
         started = ports.monotonic_ms()
         ports.point("before_model")
         try:
@@ -92,18 +97,41 @@ class Performer:
             if fact.duration_ms == 0:
                 fact = cast(ModelReplied, _with(fact, duration_ms=duration))
             return Done(fact, dict(answer.generated) or None)
-        visible = bool(self.partial_text)
+        visible = main and bool(self.partial_text)
         if visible and owner.hub.hearing:
             owner.hub.live([AttemptSuperseded(request_id=effect.request_id, reason="failed", after_seq=owner.hub.seq)])
         return Done(
             ModelFailed(
                 request_id=effect.request_id,
+                lane=effect.lane,
+                attempt=effect.attempt,
                 failure=answer,
+                usage=self._used_up(effect) if visible else None,
                 duration_ms=duration,
                 visible=visible,
                 sample=ports.sample(),
             )
         )
+
+    async def _request(self, effect: CallModel) -> Any:
+        """What is to be sent; None where it is not owed any more."""
+        owner = self.owner
+        if effect.asked_seq is not None:
+            asked = await owner.event(effect.asked_seq)
+            assert isinstance(asked, ModelAsked)
+            return self.bound.aside_request(owner.state, effect, asked)
+        items = await self._items()
+        if effect.request_id not in owner.state.requests:
+            return None
+        return self.bound.request(owner.state, effect, items)
+
+    def _used_up(self, effect: CallModel) -> Usage | None:
+        """What a reply that broke off has cost, as far as we can tell: providers charge for what they sent."""
+        request = self.owner.state.requests.get(effect.request_id)
+        if request is None:
+            return None
+        written = estimate_text("".join(self.partial_text))
+        return Usage(input_tokens=request.input_tokens, output_tokens=written, estimated=True)
 
     async def _items(self) -> list[HistoryItem]:
         """The history as the log has it: nothing of an append that is still under way."""
@@ -177,7 +205,8 @@ class Performer:
                         hub.live(_live(deltas, name, hub.seq, index))
                     index += len(deltas)
         finally:
-            hub.so_far = None
+            if main:
+                hub.so_far = None
             close = getattr(stream, "aclose", None)
             if close is not None:
                 await close()
@@ -295,6 +324,12 @@ class Performer:
             return CallBody(args=source.body.args)
         return CallBody(args={})
 
+    # --- the archive ---
+
+    async def page_out(self, effect: PageOut) -> Done:
+        """Hands what left the history to the archive. The log has it in any case, so nothing waits for this."""
+        return Done(ContextArchived(paged_seq=effect.paged_seq))
+
     # --- people ---
 
     async def ask(self, effect: AskPerson) -> Command | None:
@@ -340,7 +375,13 @@ def instead_of(fact: Fact, why: CodecError) -> Fact | None:
     """What is reported where an outcome cannot be kept as it came; None where nothing else can be said."""
     if isinstance(fact, ModelReplied):
         told = failure("reply_too_large", f"the answer cannot be kept: {why}", retryable=False, provider=fact.provider)
-        return ModelFailed(request_id=fact.request_id, failure=told, usage=fact.usage, duration_ms=fact.duration_ms)
+        return ModelFailed(
+            request_id=fact.request_id,
+            lane=fact.lane,
+            failure=told,
+            usage=fact.usage,
+            duration_ms=fact.duration_ms,
+        )
     if isinstance(fact, ToolFinished):
         told = failure("tool_result_invalid", f"the result cannot be kept: {why}")
         body = ResultBody(content=(Text(text="the tool ran, but its result cannot be kept"),))

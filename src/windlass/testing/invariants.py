@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from windlass.events import calls as ce
+from windlass.events import context as xe
 from windlass.events import permissions as pe
 from windlass.events import questions as qe
 from windlass.events import runs as re_
@@ -17,6 +18,7 @@ from windlass.events.ids import prompt_id, timer_id
 from windlass.events.items import AssistantItem, CallPart, HistoryItem, ResultItem, UserItem
 from windlass.events.sessions import SessionForked, SessionResumed, SessionStarted
 from windlass.events.specs import ToolSpec
+from windlass.events.usage import ASIDE
 from windlass.kernel.state import Asked, State
 
 CLOSING = (
@@ -58,6 +60,8 @@ class Checker:
         self.contracts: dict[str, str] = {}
         self.again: Counter[str] = Counter()
         self.requests: set[str] = set()
+        self.asides: dict[str, str | None] = {}
+        self.paged: set[int] = set()
         self.timers: set[str] = set()
         self.prompts: dict[str, int] = {}
         self.absorbed: Counter[int] = Counter()
@@ -77,24 +81,45 @@ class Checker:
             case SessionResumed():
                 self._hold("epochs rise", event.epoch > self.epoch, f"{event.epoch} after {self.epoch}")
                 self.epoch = event.epoch
-                self.requests.clear()
+                self._forget_requests()
             case SessionForked():
                 self.epoch = event.epoch
                 # What was under way belongs to the origin, where it gets its own end.
                 self.foreign.update(self.open_commands)
                 self.open_commands.clear()
-                self.requests.clear()
+                self._forget_requests()
+                self.paged.clear()
             case te.ModelRequested():
                 self._hold("a request is an intent of its owner", event.epoch == self.epoch, event.request_id)
+                if event.lane in ASIDE:
+                    self._aside(event)
+                    return
                 self._hold("one request at a time", not self.requests, f"{event.request_id} beside {self.requests}")
                 self.requests.add(event.request_id)
             case te.ModelReplied() | te.ModelFailed():
-                self._hold("an outcome has an intent", event.request_id in self.requests, event.request_id)
+                known = event.request_id in (self.asides if event.lane in ASIDE else self.requests)
+                self._hold("an outcome has an intent", known, event.request_id)
                 self.requests.discard(event.request_id)
+                self.asides.pop(event.request_id, None)
+            case xe.ContextPagedOut():
+                self.paged.add(self.seq)
+            case xe.ContextArchived():
+                self._hold("what is archived was paged out", event.paged_seq in self.paged, str(event.paged_seq))
+                self.paged.discard(event.paged_seq)
             case _ if isinstance(event, RUN_EVENTS):
                 self._run(event)
             case _:
                 self._call(event)
+
+    def _aside(self, event: te.ModelRequested) -> None:
+        """A request for a tool or a judge; one for a call is only made while the call is open."""
+        open_call = event.call_id is None or event.call_id in self.open_calls
+        self._hold("a request aside is for an open call", open_call, f"{event.request_id} for {event.call_id}")
+        self.asides[event.request_id] = event.call_id
+
+    def _forget_requests(self) -> None:
+        self.requests.clear()
+        self.asides.clear()
 
     def _hold(self, rule: str, holds: bool, detail: str) -> None:
         if not holds:
@@ -146,6 +171,8 @@ class Checker:
                     self._absorb(self.prompts[name])
             case re_.QueueChanged(operation="dropped"):
                 self.dropped.update(event.prompt_ids)
+            case te.RetryPlanned() if event.lane in ASIDE:
+                pass
             case re_.TimerSet() | te.RetryPlanned():
                 self.timers.add(timer_id(self.seq))
             case re_.TimerFired() | re_.TimerCancelled():
@@ -174,7 +201,7 @@ class Checker:
         if not isinstance(event, re_.RunAsked):
             self._hold("a run that is over leaves no call open", not self.open_calls, str(self.open_calls))
             self._hold("a run that is over leaves no turn open", self.turn is None, str(self.turn))
-        self.requests.clear()
+        self._forget_requests()
 
     # --- calls and what is asked about them ---
 
@@ -194,6 +221,8 @@ class Checker:
                 self._closed(event.call_id)
             case ce.ToolOutcomeUnknown(settle=False):
                 self._closed(event.call_id)
+            case ce.ToolSuspended() | ce.ToolOutcomeUnknown():
+                self._asides_over(event.call_id)
             case ce.ToolsetChanged():
                 self._learn(event.tools)
             case pe.PermissionRequested():
@@ -224,6 +253,7 @@ class Checker:
         self._hold("a closed call does not start", self.results[name] == 0, name)
         self._hold("a start is an intent of its owner", event.epoch == self.epoch, name)
         self.starts[name] += 1
+        self._asides_over(name)
         if self.contracts.get(self.tools[name], "at_most_once") == "at_most_once":
             most = 1 + self.again[name]
             self._hold("at most once", self.starts[name] <= most, f"{name} started {self.starts[name]} times")
@@ -233,6 +263,10 @@ class Checker:
         self._hold("a call has one result", self.results[name] == 1, name)
         self._hold("a result has a call", name in self.open_calls, name)
         del self.open_calls[name]
+        self._asides_over(name)
+
+    def _asides_over(self, name: str) -> None:
+        self.asides = {request: call for request, call in self.asides.items() if call != name}
 
     # --- between two appends ---
 
@@ -241,6 +275,9 @@ class Checker:
         self._hold("the fold knows the run", state.active == (self.active_run is not None), str(self.active_run))
         folded = [call.call_id for call in state.open_calls()]
         self._hold("the fold knows the open calls", folded == list(self.open_calls), f"{folded}, {self.open_calls}")
+        asides = {request.request_id for request in state.requests.values() if request.lane in ASIDE}
+        self._hold("the fold knows the requests aside", asides == set(self.asides), f"{asides}, {self.asides}")
+        self._hold("the fold knows what was paged out", set(state.paged) <= self.paged, f"{state.paged}")
         self._hold("the fold knows the timers", set(state.timers) <= self.timers, f"{list(state.timers)}")
         waiting = {prompt_id(seq) for seq in (*state.queue, *state.steering)}
         for name, seq in self.prompts.items():

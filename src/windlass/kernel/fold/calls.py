@@ -7,6 +7,7 @@ from windlass.events.specs import ItemRef
 from windlass.kernel import state as st
 from windlass.kernel.state import Call, Run, State, bounded
 
+from .accounts import spend_lost
 from .history import push
 from .runs import join
 
@@ -77,6 +78,7 @@ def tool_denied(state: State, event: calls.ToolDenied) -> None:
 def tool_started(state: State, event: calls.ToolStarted) -> None:
     call = state.calls[event.call_id]
     assert call.status in ("allowed", "started", "unknown"), f"{event.call_id} is {call.status}"
+    drop_asides(state, event.call_id)
     call.status = "started"
     call.epoch = event.epoch
     call.attempt = event.attempt
@@ -100,6 +102,7 @@ def tool_timed_out(state: State, event: calls.ToolTimedOut) -> None:
 def tool_suspended(state: State, event: calls.ToolSuspended) -> None:
     call = state.calls[event.call_id]
     assert call.status == "started"
+    drop_asides(state, event.call_id)
     call.status = "suspended"
 
 
@@ -114,6 +117,7 @@ def tool_cancelled(state: State, event: calls.ToolCancelled) -> None:
 def tool_outcome_unknown(state: State, event: calls.ToolOutcomeUnknown) -> None:
     call = state.calls[event.call_id]
     if event.settle:
+        drop_asides(state, event.call_id)
         call.status = "unknown"
     else:
         close(state, event.call_id, 40)
@@ -142,6 +146,7 @@ def close(state: State, name: str, tokens: int, size: int = 0) -> None:
     """Gives a call its one result: the event being folded now."""
     call = state.calls[name]
     assert call.status != "closed", f"{name} has a result already"
+    drop_asides(state, name)
     call.status = "closed"
     call.closed_seq = state.seq
     call.tokens = tokens
@@ -159,6 +164,14 @@ def close(state: State, name: str, tokens: int, size: int = 0) -> None:
                 state.phase = st.Between()
         else:
             state.notes.append(ref)
+
+
+def drop_asides(state: State, name: str) -> None:
+    """What was asked of a model for a call is of no use to anybody once the call is over; what it cost is booked."""
+    if state.requests:
+        for request in [r for r in state.requests.values() if r.call_id == name]:
+            spend_lost(state, request)
+            del state.requests[request.request_id]
 
 
 def repeat_warned(state: State, event: calls.RepeatWarned) -> None:

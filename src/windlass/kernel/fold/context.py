@@ -88,6 +88,15 @@ def room_made(state: State) -> None:
         state.run.failure = None
 
 
+def context_paged_out(state: State, event: context.ContextPagedOut) -> None:
+    state.paged.append(state.seq)
+    del state.paged[: max(0, len(state.paged) - st.PAGED_MAX)]
+
+
+def context_archived(state: State, event: context.ContextArchived) -> None:
+    state.paged.remove(event.paged_seq)
+
+
 def context_paged_in(state: State, event: context.ContextPagedIn) -> None:
     ref = ItemRef(seq=state.seq, kind="note", tokens=event.tokens, bytes=event.bytes, part="page")
     if state.turn is None:

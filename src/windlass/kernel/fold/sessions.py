@@ -60,6 +60,7 @@ def session_forked(state: State, event: sessions.SessionForked) -> None:
     state.session_id = event.session_id
     state.epoch = event.epoch
     state.parent_id = None
+    state.paged = []  # the origin hands its own pages over
 
 
 def nothing(state: State, event: Event) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from windlass.events import turns
 from windlass.events.ids import timer_id
 from windlass.events.specs import ItemRef
+from windlass.events.usage import ASIDE, Price
 from windlass.kernel import state as st
 from windlass.kernel.state import OpenRequest, State
 
@@ -17,21 +18,14 @@ OVERFLOW = ("context_exceeded", "request_too_large")
 
 def model_requested(state: State, event: turns.ModelRequested) -> None:
     assert state.active, "no run is active"
+    if event.lane in ASIDE:
+        open_request(state, event, event.price)
+        return
     if state.requests:
         for request in [r for r in state.requests.values() if r.lane == event.lane]:
             spend_lost(state, request)
             del state.requests[request.request_id]
-    state.requests[event.request_id] = OpenRequest(
-        request_id=event.request_id,
-        lane=event.lane,
-        attempt=event.attempt,
-        epoch=event.epoch,
-        model=event.model,
-        input_tokens=event.input_tokens,
-        output_tokens=event.output_tokens,
-        reserved_nanos=event.reserved_nanos,
-        price=state.current_model.price,
-    )
+    open_request(state, event, state.current_model.price)
     if event.lane == "compact":
         state.phase = st.Compacting(request_id=event.request_id)
     else:
@@ -44,6 +38,22 @@ def model_requested(state: State, event: turns.ModelRequested) -> None:
         assert state.run is not None
         state.run.failure = None
     state.retry = None
+
+
+def open_request(state: State, event: turns.ModelRequested, price: Price | None) -> None:
+    state.requests[event.request_id] = OpenRequest(
+        request_id=event.request_id,
+        lane=event.lane,
+        attempt=event.attempt,
+        epoch=event.epoch,
+        model=event.model,
+        input_tokens=event.input_tokens,
+        output_tokens=event.output_tokens,
+        reserved_nanos=event.reserved_nanos,
+        price=price,
+        asked_seq=event.asked_seq,
+        call_id=event.call_id,
+    )
 
 
 def note_shape(state: State, output_tokens: int) -> None:
@@ -72,6 +82,8 @@ def model_replied(state: State, event: turns.ModelReplied) -> None:
         used = reported(used, request, event.tokens)
     cost = event.cost_nanos if event.cost_nanos is not None else cost_of(request, used)
     spend(state, event.model or request.model, used, cost, duration_ms=event.duration_ms)
+    if request.lane in ASIDE:
+        return
     run.attempts = 0
     if request.lane == "compact":
         return
@@ -97,6 +109,8 @@ def model_failed(state: State, event: turns.ModelFailed) -> None:
     request = state.requests.pop(event.request_id)
     if event.usage is not None:
         spend(state, request.model, event.usage, cost_of(request, event.usage), duration_ms=event.duration_ms)
+    if request.lane in ASIDE:
+        return
     between(state)
     run = state.run
     assert run is not None
@@ -111,6 +125,8 @@ def model_failed(state: State, event: turns.ModelFailed) -> None:
 
 
 def retry_planned(state: State, event: turns.RetryPlanned) -> None:
+    if event.lane in ASIDE:
+        return
     timer = timer_id(state.seq)
     state.timers[timer] = st.Timer(timer_id=timer, at_ms=event.at_ms, kind="retry", seq=state.seq)
     state.retry = event.plan
