@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from windlass.events.blocks import JsonObject, Text
-from windlass.events.errors import Refused, UsageError
+from windlass.events.errors import KernelError, Refused, UsageError
 from windlass.events.items import (
     AssistantItem,
     HistoryItem,
@@ -19,7 +19,7 @@ from windlass.events.items import (
     ToolSchema,
     UserItem,
 )
-from windlass.events.sessions import InstructionsBody, InstructionsRendered, SetupBody
+from windlass.events.sessions import SetupBody
 from windlass.events.specs import AgentRef, ModelRef, Setup, ToolSpec
 from windlass.events.turns import ModelAsked, ModelReplied, OutputCheck, Prepared, ReplyBody, ReplyCall
 from windlass.kernel.effects import CallModel
@@ -31,6 +31,7 @@ from windlass.tools.tool import AnyTool
 
 from .agent import Agent
 from .conditions import judged
+from .instructions import digest_of
 from .taskstate import task_state
 
 SUMMARY_INSTRUCTIONS = (
@@ -39,6 +40,13 @@ SUMMARY_INSTRUCTIONS = (
     "is done, what is open. Leave out pleasantries and what was superseded. Write plain text."
 )
 SUMMARY_REQUEST = "Write the summary now."
+
+
+class Told(msgspec.Struct, frozen=True, weakref=True):
+    """Instructions as a model gets them, under the digest that the log knows them by."""
+
+    digest: str
+    text: str
 
 
 class Bound:
@@ -51,6 +59,9 @@ class Bound:
         self.by_model_name: dict[str, str] = {tool.model_name: tool.name for tool in agent.toolset}
         self._schemas: dict[tuple[str, ...], tuple[ToolSchema, ...]] = {}
         self._others: dict[str, Model] = {}
+        self.own = Told(digest_of(agent.instructions), agent.instructions)
+        self._told: weakref.WeakValueDictionary[str, Told] = weakref.WeakValueDictionary()
+        """Instructions other than the agent's own, as long as a session holds them."""
         self._output = self._output_validator()
 
     @property
@@ -106,15 +117,24 @@ class Bound:
     def knowledge_tokens(self) -> int:
         return sum(estimate_text(text) for text in self.agent.knowledge)
 
-    def instructions(self, state: State) -> InstructionsRendered | None:
-        """The instructions as a fact, where they are not the recorded ones."""
-        text = self.agent.instructions
-        found = hashlib.blake2b(text.encode(), digest_size=12).hexdigest() if text else ""
-        if found == state.instructions_digest:
-            return None
-        return InstructionsRendered(
-            digest=found, tokens=estimate_text(text), name=self.agent.name, body=InstructionsBody(text=text)
-        )
+    def tell(self, text: str) -> Told:
+        """Makes a text known as instructions, for as long as the caller holds what it gets."""
+        if text == self.own.text:
+            return self.own
+        digest = digest_of(text)
+        found = self._told.get(digest)
+        if found is None:
+            found = self._told[digest] = Told(digest, text)
+        return found
+
+    def told(self, state: State) -> str:
+        """The recorded instructions of a session: what its log says is what its model gets."""
+        if state.instructions_digest == self.own.digest:
+            return self.own.text
+        found = self._told.get(state.instructions_digest)
+        if found is None:
+            raise KernelError(f"session {state.session_id!r}: event {state.instructions_seq} is not in memory")
+        return found.text
 
     def known_model(self, name: str) -> ModelRef:
         """A model by name, with what the kernel must know of it. Raises `Refused` for a name that means nothing."""
@@ -157,7 +177,7 @@ class Bound:
         output = self.agent.output_schema if state.output_required() else None
         return Request(
             model=effect.model,
-            instructions=agent.instructions,
+            instructions=self.told(state),
             knowledge=tuple(agent.knowledge),
             items=items,
             task_state=task_state(state),

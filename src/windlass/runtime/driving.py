@@ -20,10 +20,12 @@ from windlass.events.errors import (
     UsageError,
 )
 from windlass.events.sessions import SessionForked, SessionResumed
+from windlass.events.specs import Workspace
 from windlass.store.base import Key, Origin, Query
 
 from .approvals import Approver
 from .binding import Bound
+from .briefing import Briefing, Hands
 from .driver import Driver, Rested
 from .hooks import Hooks
 from .owner import Owner
@@ -31,6 +33,7 @@ from .performer import Performer
 from .reading import Active, Reading
 from .seat import SessionSeat
 from .watching import Watching
+from .workspace import Folder, Place, recorded_folder
 
 PARKED_MAX = 1_000
 OWED_AT_ONCE = 200
@@ -49,6 +52,8 @@ class Driving(Reading):
     _snapshot_every: int
     _take_up: bool
     _asked_for: set[Key]
+    _folders: dict[Key, Folder]
+    """Where sessions work, as somebody said in this process."""
     _opening: dict[Key, asyncio.Lock]
     _wakes: dict[Key, int]
     _resting: dict[Key, None]
@@ -80,8 +85,9 @@ class Driving(Reading):
             if bound is None:
                 await owner.release()
                 return None
-            await owner.take(await self._taken_over(key, owner, bound))
-            return await self._adopt(key, owner, bound)
+            place = await self._place(key, owner.state.workspace)
+            await owner.take(await self._taken_over(key, owner, bound, place))
+            return await self._adopt(key, owner, bound, place)
         except (Refused, StaleEpoch):
             raise
         except Exception as error:
@@ -91,7 +97,18 @@ class Driving(Reading):
             await owner.release()
             raise
 
-    async def _taken_over(self, key: Key, owner: Owner, bound: Bound) -> SessionResumed | SessionForked:
+    async def _place(self, key: Key, recorded: Workspace | None) -> Place | None:
+        """Where a session works, looked at: as it was named here, else as its log has it; None where it has none."""
+        folder = self._folders.get(key) or recorded_folder(recorded)
+        if folder is None:
+            return None
+        place = Place(folder)
+        await place.look()
+        return place
+
+    async def _taken_over(
+        self, key: Key, owner: Owner, bound: Bound, place: Place | None
+    ) -> SessionResumed | SessionForked:
         """A new owner's first fact. Where a fork was made and not begun, it begins now: nothing of its origin's open
         work is its own."""
         if owner.state.epoch >= owner.epoch:
@@ -100,7 +117,7 @@ class Driving(Reading):
             head = await self.store.head(key)
             if head is not None and head.origin is not None:
                 return self._forked(key, head.origin, owner)
-        return self._resumed(owner, bound)
+        return self._resumed(owner, bound, place.workspace if place is not None else None)
 
     def _forked(self, branch: Key, origin: Origin, owner: Owner) -> SessionForked:
         return SessionForked(
@@ -112,7 +129,7 @@ class Driving(Reading):
             by=self.runner,
         )
 
-    def _resumed(self, owner: Owner, bound: Bound) -> SessionResumed:
+    def _resumed(self, owner: Owner, bound: Bound, workspace: Workspace | None) -> SessionResumed:
         state = owner.state
         specs = bound.specs()
         now = {spec.name: spec.digest for spec in specs}
@@ -121,26 +138,27 @@ class Driving(Reading):
         return SessionResumed(
             epoch=owner.epoch,
             runner=self.runner,
+            workspace=workspace,
             agent=bound.ref if changed else None,
             tools=specs if changed else None,
             body=bound.setup_body() if changed else None,
         )
 
-    async def _adopt(self, key: Key, owner: Owner, bound: Bound) -> Active:
-        rendered = bound.instructions(owner.state)
-        if rendered is not None:
-            await owner.take(rendered)
+    async def _adopt(self, key: Key, owner: Owner, bound: Bound, place: Place | None) -> Active:
+        briefing = Briefing(owner, bound, place)
+        await briefing.begin()
         if self._closed:
             await owner.release()
             raise UsageError("this runtime is closed: open another one")
         seat = SessionSeat(owner)
         hooks = Hooks(bound.agent.hooks, self.ports, functools.partial(seat.consult, "judge"))
-        performer = Performer(owner, bound, self._plane, seat, bound.agent.approver or self.approver, hooks)
+        hands = Hands(self._plane, briefing)
+        performer = Performer(owner, bound, hands, seat, bound.agent.approver or self.approver, hooks)
         if bound.agent.hooks:
             owner.on_committed = Watching(performer).committed
         driver = Driver(owner, performer)
         seat.driver = driver
-        active = self._active[key] = Active(owner, driver)
+        active = self._active[key] = Active(owner, driver, briefing)
         self._run(key, active)
         return active
 
@@ -150,6 +168,8 @@ class Driving(Reading):
 
     async def _drive(self, key: Key, active: Active) -> Rested:
         try:
+            if not active.owner.state.active:
+                await active.briefing.look(files=True)
             rested = await active.driver.run()
         except asyncio.CancelledError:
             raise

@@ -22,6 +22,7 @@ from windlass.store.chain import history
 
 from . import cursors
 from .binding import Bound
+from .briefing import Briefing
 from .cursors import CursorMismatch
 from .driver import Driver, Rested
 from .hub import LOOK, Hub, Look, Record, Subscription, Told
@@ -37,9 +38,10 @@ TAIL_RECORDS = 64
 class Active:
     """A session that this process drives now."""
 
-    def __init__(self, owner: Owner, driver: Driver) -> None:
+    def __init__(self, owner: Owner, driver: Driver, briefing: Briefing) -> None:
         self.owner = owner
         self.driver = driver
+        self.briefing = briefing
         self.task: asyncio.Task[Rested] | None = None
 
 

@@ -6,13 +6,14 @@ How they are driven is in `driving`, how the store is watched in `tending`, how 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from windlass.events import codec
-from windlass.events.base import Command
+from windlass.events.base import Command, Event
 from windlass.events.errors import (
     CommandTaken,
     LeaseHeld,
@@ -22,7 +23,8 @@ from windlass.events.errors import (
     UsageError,
 )
 from windlass.events.items import HistoryItem
-from windlass.events.sessions import SessionShutDown, SessionStarted
+from windlass.events.runs import CancelReceived, InterruptReceived, PromptReceived
+from windlass.events.sessions import SessionShutDown, SessionStarted, SessionTotalled
 from windlass.kernel import log
 from windlass.store.base import Durability, InboxCommand, Key, Origin, Query, Store
 from windlass.store.chain import history
@@ -37,9 +39,12 @@ from .ports import Ports, SystemPorts
 from .reading import Active
 from .session import Session
 from .tending import Tending
+from .workspace import FOLDERS_KEPT_MAX, Folder, folder_of
 
 LEASE_MS = 15_000
 POLL_MS = 100
+LETTING_GO_S = 1.0
+"""How long whoever shuts a session down waits for its driver to come to rest."""
 
 
 class Runtime(Tending):
@@ -74,6 +79,7 @@ class Runtime(Tending):
         self._snapshot_every = snapshot_every
         self._take_up = take_up
         self._asked_for: set[Key] = set()
+        self._folders: dict[Key, Folder] = {}
         self._bound: dict[str, Bound] = {}
         self._agents = list(agents)
         self._active: dict[Key, Active] = {}
@@ -165,12 +171,19 @@ class Runtime(Tending):
         title: str = "",
         metadata: dict[str, str] | None = None,
         history: Sequence[HistoryItem] = (),
+        workspace: str | os.PathLike[str] | None = None,
+        trusted: bool = False,
+        instruction_files: Sequence[str] | None = None,
     ) -> Session:
         """Creates a session or finds it. One that was cut off goes on by itself. A new one may begin with a `history`
-        from elsewhere (see `windlass.models.convert`)."""
+        from elsewhere (see `windlass.models.convert`).
+
+        `workspace` is the folder it works in: its git root, branch and repository are put on record. Where the folder
+        is `trusted`, its instruction files (AGENTS.md, or other names) follow the agent's own instructions."""
         bound = self.bind(agent)
         refs_of(history)  # one that no provider would take is refused before anything is made
         key = Key(self.tenant, session_id or self.ports.fresh_id())
+        await self._work_in(key, folder_of(workspace, trusted=trusted, names=instruction_files))
         self._asked_for.add(key)
         head = await self.store.head(key)
         if head is None:
@@ -183,6 +196,19 @@ class Runtime(Tending):
             if row is not None and row.owed:
                 await self._ensure_driven(key)
         return Session(self, key)
+
+    async def _work_in(self, key: Key, folder: Folder | None) -> None:
+        """Notes where a session works from now on; one that is driven here learns of it at once, or with its next run
+        where one is going on."""
+        if folder is None or self._folders.get(key) == folder:
+            return
+        self._folders.pop(key, None)
+        self._folders[key] = folder
+        while len(self._folders) > FOLDERS_KEPT_MAX:
+            del self._folders[next(iter(self._folders))]
+        active = self._active.get(key)
+        if active is not None:
+            await active.briefing.move(folder, files=not active.owner.state.active)
 
     async def get(self, session_id: str) -> Session:
         """A handle on a session that exists. Raises `NotFound` otherwise."""
@@ -207,9 +233,14 @@ class Runtime(Tending):
             if owner is None:
                 return
             if log.is_new(owner.state):
+                place = await self._place(key, None)
                 fact = self._started(key, owner, bound, title, metadata, imported)
+                if place is not None:
+                    fact = msgspec.structs.replace(fact, workspace=place.workspace)
                 await owner.take(fact, takes=(fact.command_id,))
-            await self._adopt(key, owner, bound)
+            else:
+                place = await self._place(key, owner.state.workspace)
+            await self._adopt(key, owner, bound, place)
 
     async def _owned(self, key: Key) -> Owner | None:
         """The owner of a session that has not begun; None where somebody else began it meanwhile."""
@@ -271,6 +302,7 @@ class Runtime(Tending):
             await self._make_known(key)
             return
         try:
+            await self._look_before(command, active)
             await active.driver.submit(command)
         except CommandTaken:
             return
@@ -285,6 +317,15 @@ class Runtime(Tending):
             # Also where nobody waits for it any more: the command may have been kept.
             if self._active.get(key) is active:
                 self._run(key, active)
+
+    async def _look_before(self, command: Command, active: Active) -> None:
+        """A run begins with what is true of its folder. Whoever wants something stopped waits for no disk; a run that
+        is going on keeps its instructions, and learns of another branch with the next prompt."""
+        if isinstance(command, InterruptReceived | CancelReceived):
+            return
+        at_rest = not active.owner.state.active
+        if at_rest or isinstance(command, PromptReceived):
+            await active.briefing.look(files=at_rest)
 
     async def _make_known(self, key: Key) -> None:
         """A fork whose maker died before it began is in no index yet; what waits in its inbox would never be seen."""
@@ -308,7 +349,9 @@ class Runtime(Tending):
         await owner.take(self._forked(branch, origin, owner))
         bound = self._bound.get(owner.state.agent.name)
         if bound is not None:
-            await self._adopt(branch, owner, bound)
+            if key in self._folders:
+                self._folders.setdefault(branch, self._folders[key])
+            await self._adopt(branch, owner, bound, await self._place(branch, owner.state.workspace))
         return Session(self, branch)
 
     async def _has_begun(self, branch: Key, origin: Origin) -> bool:
@@ -325,10 +368,33 @@ class Runtime(Tending):
         return found
 
     async def shut_down(self, session_id: str, *, reason: str = "") -> None:
-        """Puts the sums of a session on record; it may be resumed later."""
-        active = await self._ensure_driven(Key(self.tenant, session_id))
-        if active is not None:
+        """Puts the sums of a session on record and lets it go, once it rests; it may be resumed later. Safe twice: one
+        that was shut down and not touched since is left as it is. What another process drives is left to it."""
+        key = Key(self.tenant, session_id)
+        await self.wait_idle(key)
+        if isinstance(await self._last_event(key), SessionTotalled):
+            return
+        active = await self._ensure_driven(key)
+        if active is None:
+            return
+        async with self._opening.setdefault(key, asyncio.Lock()):
+            if self._active.get(key) is not active or isinstance(await self._last_event(key), SessionTotalled):
+                return
             await active.owner.take(SessionShutDown(reason=reason))
+            if active.task is not None:
+                await asyncio.wait([active.task], timeout=LETTING_GO_S)
+            if active.task is None or active.task.done():
+                self._drop(key, active)
+                self._resting.pop(key, None)
+                await active.owner.release()
+
+    async def _last_event(self, key: Key) -> Event | None:
+        """What the log ends with."""
+        head = await self.store.head(key)
+        found: Event | None = None
+        async for record in self.records(key, after=head.seq - 1 if head is not None and head.seq else 0):
+            found = record.event
+        return found
 
     def agents(self) -> str:
         """The names of the agents that are bound here."""

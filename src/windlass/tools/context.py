@@ -5,6 +5,7 @@ A tool reaches its session through the `Seat` behind the context and through not
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeVar
@@ -13,6 +14,7 @@ from windlass.events.blocks import JsonObject, ResultBlock, Value
 from windlass.events.errors import UsageError, WindlassError
 from windlass.events.ids import idempotency_key
 from windlass.events.questions import AnswerBody, Option, Question, QuestionBody
+from windlass.events.sessions import FileChange
 from windlass.events.usage import Usage
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ PROGRESS_REPORTS_MAX = 10_000
 """Reports of one call that are passed on; a tool that reports more often is not slowed, the rest is dropped."""
 NOTES_MAX = 100
 NOTE_CHARS_MAX = 4_096
+CHANGES_MAX = 500
+CHANGED_PATH_CHARS_MAX = 1_024
 
 T = TypeVar("T")
 
@@ -123,7 +127,7 @@ class ToolContext:
     epoch it saw can refuse a writer that was replaced meanwhile."""
 
     __slots__ = (
-        "_asked", "_cancelled", "_event", "_lock", "_loop", "_notes", "_reports", "_seat", "_waiting",
+        "_asked", "_cancelled", "_changes", "_event", "_lock", "_loop", "_notes", "_reports", "_seat", "_waiting",
         "agent", "attempt", "call_id", "depth", "epoch", "idempotency_key", "run_id", "session", "tool",
     )  # fmt: skip
 
@@ -158,6 +162,7 @@ class ToolContext:
         self._notes = 0
         self._waiting = 0
         self._asked: list[Any] = []
+        self._changes: list[FileChange] = []
 
     # --- cancellation ---
 
@@ -204,6 +209,27 @@ class ToolContext:
             )
         if self._seat is not None:
             self._on_loop(self._seat.note, Note(message=message[:NOTE_CHARS_MAX], data=data))
+
+    def changed(
+        self,
+        path: str | os.PathLike[str],
+        operation: Literal["create", "update", "delete"] = "update",
+        *,
+        lines_added: int = 0,
+        lines_removed: int = 0,
+    ) -> None:
+        """Puts a changed file on record: `files.changed` follows the result, whether the tool returns or raises, and
+        the session's sums count it. From any thread. Raises after too many."""
+        if operation not in ("create", "update", "delete") or lines_added < 0 or lines_removed < 0:
+            raise UsageError(
+                f"changed({operation!r}, {lines_added}, {lines_removed}): give create, update or delete, and counts"
+            )
+        name = os.fsencode(path).decode("utf-8", "replace")[:CHANGED_PATH_CHARS_MAX]
+        change = FileChange(path=name, operation=operation, lines_added=lines_added, lines_removed=lines_removed)
+        with self._lock:
+            if len(self._changes) >= CHANGES_MAX:
+                raise UsageError(f"tool {self.tool!r} changed more than {CHANGES_MAX} files in one call: do less at once")
+            self._changes.append(change)
 
     async def ask(
         self, question: str | QuestionBody, *, options: Sequence[str] = (), multi_select: bool = False
@@ -263,6 +289,12 @@ class ToolContext:
     def waiting_for_people(self) -> bool:
         """Whether the tool waits for a person just now, so that its time stands still."""
         return self._waiting > 0
+
+    @property
+    def changes(self) -> tuple[FileChange, ...]:
+        """The files that the tool says it changed, so far."""
+        with self._lock:
+            return tuple(self._changes)
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Names the loop that the seat lives on. Called by the plane before the tool runs."""
