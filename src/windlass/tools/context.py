@@ -228,7 +228,7 @@ class ToolContext:
         change = FileChange(path=name, operation=operation, lines_added=lines_added, lines_removed=lines_removed)
         with self._lock:
             if len(self._changes) >= CHANGES_MAX:
-                raise UsageError(f"tool {self.tool!r} changed more than {CHANGES_MAX} files in one call: do less at once")
+                raise UsageError(f"tool {self.tool!r} changed more than {CHANGES_MAX} files in one call: do less")
             self._changes.append(change)
 
     async def ask(
