@@ -38,6 +38,7 @@ _PLACES = {
     "Runtime": "windlass.runtime.runtime",
     "Session": "windlass.runtime.session",
     "Settings": "windlass.events.specs",
+    "StillBusy": "windlass.runtime.jobs",
     "TextDelta": "windlass.events.live",
     "ToolContext": "windlass.tools.context",
     "ToolError": "windlass.tools.context",
@@ -69,6 +70,7 @@ if _typing.TYPE_CHECKING:
     from windlass.runtime.approvals import Approve, Deny
     from windlass.runtime.cursors import CursorMismatch
     from windlass.runtime.hooks import Hook
+    from windlass.runtime.jobs import StillBusy
     from windlass.runtime.opening import open_runtime as open
     from windlass.runtime.policy import ALLOW_ALL, READ_ONLY, allow, ask, deny, explain
     from windlass.runtime.result import (
@@ -116,6 +118,7 @@ __all__ = [
     "Runtime",
     "Session",
     "Settings",
+    "StillBusy",
     "TextDelta",
     "ToolContext",
     "ToolError",

@@ -26,6 +26,7 @@ from .briefing import Briefing
 from .cursors import CursorMismatch
 from .driver import Driver, Rested
 from .hub import LOOK, Hub, Look, Record, Subscription, Told
+from .jobs import Job, StillBusy, begun, dates, jobs_of
 from .owner import APPEND_EVENTS_MAX, Owner
 from .ports import Ports
 from .result import Parked, Result, result_of
@@ -181,17 +182,45 @@ class Reading:
         await owner.load()
         return owner.state
 
-    async def wait_idle(self, key: Key) -> None:
-        """Waits until no run is active. Raises `Parked` where nothing here can go on with it."""
-        listener = self.hub(key).subscribe(live=False)
+    async def jobs(self, key: Key) -> tuple[Job, ...]:
+        """What a session is busy with or waits for, as the log has it."""
+        state = await self.state(key)
+        first = begun(state)
+        if first > state.seq:
+            return jobs_of(state, {}, state.now_ms)
+        since = dates([record async for record in self.records(key, after=first - 1)])
+        active = self._active.get(key)
+        return jobs_of(state, since, active.owner.now_ms() if active is not None else self.ports.now_ms())
+
+    async def wait_idle(self, key: Key, *, timeout_ms: int | None = None) -> None:
+        """Waits until no run is active. Raises `StillBusy`, which names what runs, where that takes longer than given,
+        and `Parked` where nothing here can go on with it."""
+        if timeout_ms is None:
+            await self._idle(key)
+            return
+        deadline = asyncio.timeout(timeout_ms / 1000)
         try:
-            while await self._works(key):
-                if key in self.parked:
-                    raise Parked(f"session {key.session!r} is parked: {self.parked[key]}")
-                if not await self._until_ended(key, listener):
-                    return
-        finally:
-            listener.close()
+            async with deadline:
+                await self._idle(key)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            why = f"is still at work after {timeout_ms} ms"
+            raise StillBusy(key.session, await self.jobs(key), why) from None
+
+    async def _idle(self, key: Key) -> None:
+        while await self._works(key):
+            listener = self.hub(key).subscribe(live=False)
+            try:
+                while await self._works(key):
+                    if key in self.parked:
+                        raise Parked(f"session {key.session!r} is parked: {self.parked[key]}")
+                    if not await self._until_ended(key, listener):
+                        break
+            finally:
+                listener.close()
+            if not listener.lagging:
+                return
 
     async def _works(self, key: Key) -> bool:
         """Whether a run is active, as far as memory or the log can tell."""

@@ -41,12 +41,14 @@ from windlass.models.tokens import estimate_block
 from windlass.store.base import Key
 
 from .hub import Record
+from .jobs import Job
 from .result import Result
 
 if TYPE_CHECKING:
     from windlass.kernel.state import State
 
     from .runtime import Runtime
+    from .setup import SetupSummary
 
 Outcome = Terminal | CommandCompleted | CommandRefused
 
@@ -336,6 +338,11 @@ class Session:
         """The place behind the last record of the log: what comes later is what comes after it."""
         return await self.runtime.end(self.key)
 
+    async def setup(self) -> SetupSummary:
+        """What it is set up with: agent, model, tools and what the policy says of each, instruction files, workspace,
+        budget, and which names collide. For people, before the first prompt."""
+        return await self.runtime.setup(self.key)
+
     async def state(self) -> State:
         """What the log adds up to. A copy: changing it changes nothing."""
         return await self.runtime.state(self.key)
@@ -344,9 +351,17 @@ class Session:
         """How the current run ends; waits for it. Of a session at rest: how its last run ended."""
         return await self.runtime.result(self.key)
 
-    async def wait_idle(self) -> None:
-        """Waits until no run is active."""
-        await self.runtime.wait_idle(self.key)
+    async def wait_idle(self, timeout_ms: int | None = None) -> None:
+        """Waits until no run is active. Raises `StillBusy`, whose `jobs` are what still runs, when the time is over."""
+        await self.runtime.wait_idle(self.key, timeout_ms=timeout_ms)
+
+    async def jobs(self) -> tuple[Job, ...]:
+        """What it is busy with or waits for now: requests to models, calls, questions, timers, each with its age."""
+        return await self.runtime.jobs(self.key)
+
+    async def close(self, reason: str = "") -> None:
+        """Puts the session's sums on record, once it rests. Safe twice; the next command goes on with it."""
+        await self.runtime.shut_down(self.session_id, reason=reason)
 
 
 def _answer_body(answer: str | Sequence[str] | JsonObject | AnswerBody) -> AnswerBody:
