@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,7 +24,7 @@ from windlass.events.errors import (
 )
 from windlass.events.items import HistoryItem
 from windlass.events.runs import CancelReceived, InterruptReceived, PromptReceived
-from windlass.events.sessions import SessionShutDown, SessionStarted, SessionTotalled
+from windlass.events.sessions import InstructionsRendered, SessionShutDown, SessionStarted, SessionTotalled
 from windlass.kernel import log
 from windlass.store.base import Durability, InboxCommand, Key, Origin, Query, Store
 from windlass.store.chain import history
@@ -40,6 +40,9 @@ from .reading import Active
 from .session import Session
 from .tending import Tending
 from .workspace import FOLDERS_KEPT_MAX, Folder, folder_of
+
+if TYPE_CHECKING:
+    from .setup import SetupSummary
 
 LEASE_MS = 15_000
 POLL_MS = 100
@@ -391,10 +394,32 @@ class Runtime(Tending):
     async def _last_event(self, key: Key) -> Event | None:
         """What the log ends with."""
         head = await self.store.head(key)
-        found: Event | None = None
-        async for record in self.records(key, after=head.seq - 1 if head is not None and head.seq else 0):
-            found = record.event
-        return found
+        return await self._event_at(key, head.seq) if head is not None else None
+
+    async def setup(self, key: Key) -> SetupSummary:
+        """What a session is set up with: as its log has it, and as its folder is where one was named here."""
+        from .setup import recorded_files, summary
+
+        state = await self.state(key)
+        bound = self._bound.get(state.agent.name)
+        active = self._active.get(key)
+        folder = self._folders.get(key)
+        place = active.briefing.place if active is not None else await self._place(key, None)
+        if place is not None and place.files is not None:
+            files = place.files.files
+        else:
+            rendered = await self._event_at(key, state.instructions_seq)
+            files = recorded_files(rendered.sources if isinstance(rendered, InstructionsRendered) else ())
+        if place is not None and place.workspace is not None:
+            state.workspace = place.workspace
+        knowledge = bound.agent.knowledge if bound is not None else ()
+        return summary(state, files=files, knowledge=knowledge, trusted=None if folder is None else folder.trusted)
+
+    async def _event_at(self, key: Key, seq: int) -> Event | None:
+        if seq > 0:
+            async for record in self.records(key, after=seq - 1):
+                return record.event
+        return None
 
     def agents(self) -> str:
         """The names of the agents that are bound here."""
