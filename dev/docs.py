@@ -1,4 +1,8 @@
-"""Writes the pages that are generated from the code; with `--check` it only says which of them are stale."""
+"""Writes the pages that are generated from the code, and builds the site.
+
+With `--check` it only says what is wrong: pages that are stale, settings and names that nobody has said a word about,
+links that lead nowhere, pages that the site does not list.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,15 @@ REGENERATE = "python dev/docs.py"
 
 def pages() -> dict[str, str]:
     """What each generated file should hold, by its path in the repository."""
-    from dev import events_page, freeze
+    from dev import api_page, events_page, freeze, settings_page
 
     from windlass.cli.reference import cli_page
 
     return {
         "docs/cli.md": cli_page(),
         "docs/events.md": events_page.render(),
+        "docs/reference/settings.md": settings_page.render(),
+        "docs/reference/windlass.md": api_page.render(),
         "tests/events/names.txt": freeze.names(),
         "tests/events/defaults.txt": freeze.defaults(),
     }
@@ -27,6 +33,13 @@ def pages() -> dict[str, str]:
 def stale(root: pathlib.Path = ROOT) -> list[str]:
     """The generated files that do not hold what they should."""
     return [name for name, text in pages().items() if _read(root / name) != text]
+
+
+def silent() -> list[str]:
+    """What has no entry, or an entry without a word."""
+    from dev import api_page, settings_page
+
+    return [*settings_page.complaints(), *api_page.complaints()]
 
 
 def write(root: pathlib.Path = ROOT) -> list[str]:

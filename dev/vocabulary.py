@@ -70,16 +70,22 @@ def meaning(thing: Any) -> str:
 
 @functools.cache
 def notes(module_name: str) -> dict[str, str]:
-    """The strings that stand right below fields (`Class.field`) and aliases (`Alias`) of a module."""
-    tree = ast.parse(inspect.getsource(module(module_name)))
-    found = _notes_in(tree.body, "")
+    """The strings that stand right below fields (`Class.field`) and aliases (`Alias`) of a module of `events`."""
+    return notes_of(module(module_name))
+
+
+def notes_of(source: ModuleType) -> dict[str, str]:
+    """The same of any module."""
+    tree = ast.parse(inspect.getsource(source))
+    found = notes_in(tree.body, "")
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
-            found |= _notes_in(node.body, f"{node.name}.")
+            found |= notes_in(node.body, f"{node.name}.")
     return found
 
 
-def _notes_in(body: list[ast.stmt], prefix: str) -> dict[str, str]:
+def notes_in(body: list[ast.stmt], prefix: str) -> dict[str, str]:
+    """The strings right below what is assigned in a body."""
     found = {}
     for statement, below in itertools.pairwise(body):
         match below:

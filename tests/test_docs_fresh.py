@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from dev import docs, glossary, value_words, vocabulary
+from dev import api_page, declared, docs, glossary, setting_words, settings_page, value_words, vocabulary
 
+import windlass
 from windlass.events.base import name_of
 from windlass.events.live import LIVE_EVENTS
 from windlass.events.registry import EVENTS, PLANNED
@@ -59,3 +60,78 @@ def test_the_glossary_speaks_only_of_fields_that_exist():
     bare = {place.partition(".")[2] for place in known}
     assert {word for word in glossary.WORDS if word not in known | bare} == set()
     assert set(value_words.VALUE_WORDS) - known == set()
+
+
+# --- settings and public names ---
+
+UNREAD = "WINDLASS" + "_FOREVER"
+"""In two pieces, since tests are looked through for variables too."""
+
+
+def test_every_setting_and_public_name_says_what_it_means():
+    assert docs.silent() == []
+
+
+@pytest.mark.parametrize("place", ["open.lease_ms", "Timeouts.idle", "tool.settle", "ModelSettings.seed"])
+def test_a_setting_without_a_sentence_is_named(monkeypatch, place):
+    monkeypatch.delitem(setting_words.WORDS, place)
+    assert docs.silent() == [f"{place} has no sentence: write one below it, or into dev/setting_words.py"]
+
+
+@pytest.mark.parametrize("place", ["Result.text", "Deny.stop"])
+def test_a_field_of_a_public_value_without_a_sentence_is_named(monkeypatch, place):
+    monkeypatch.delitem(setting_words.WORDS, place)
+    assert docs.silent() == [f"windlass.{place} has no sentence: see dev/setting_words.py"]
+
+
+def test_a_method_without_a_docstring_is_named(monkeypatch):
+    monkeypatch.setattr(windlass.Session.wait_idle, "__doc__", None)
+    assert docs.silent() == ["windlass.Session.wait_idle has no docstring"]
+
+
+def test_a_public_name_without_a_group_is_named(monkeypatch):
+    monkeypatch.setitem(api_page.GROUPS, "Agents", ("Agent", "Budget", "Settings"))
+    assert docs.silent() == ["windlass.Result is in no group of dev/api_page.py"]
+
+
+def test_words_about_nothing_are_named(monkeypatch):
+    monkeypatch.setitem(setting_words.WORDS, "Timeouts.forever", "seconds without end")
+    monkeypatch.setitem(setting_words.VARIABLES, UNREAD, "nothing reads it")
+    assert docs.silent() == [
+        "dev/setting_words.py speaks of Timeouts.forever, which is not there",
+        f"dev/setting_words.py speaks of {UNREAD}, which nothing reads",
+    ]
+
+
+def test_a_variable_without_a_sentence_is_named(monkeypatch):
+    monkeypatch.delitem(setting_words.VARIABLES, "WINDLASS_CACHE")
+    assert docs.silent() == ["WINDLASS_CACHE has no sentence: write one into dev/setting_words.py"]
+
+
+def test_settings_show_their_words_and_defaults_as_a_reader_writes_them():
+    page = settings_page.render()
+    assert '| `on_busy` | `"enqueue" \\| "steer" \\| "interrupt" \\| "reject"` | `"enqueue"` |' in page
+    assert "| `lease_ms` | `int` | `15_000` |" in page
+    assert "| `budget` | `Budget` | `Budget()` |" in page
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "None"),
+        (True, "True"),
+        (512, "512"),
+        (600_000, "600_000"),
+        ("full", '"full"'),
+        ((), "()"),
+        (0.5, "0.5"),
+        (windlass.Policy(), "Policy()"),
+    ],
+)
+def test_a_default_is_shown_as_it_is_written(value, shown):
+    assert declared.default_text(value) == shown
+
+
+def test_a_default_with_an_address_is_refused():
+    with pytest.raises(ValueError, match="cannot be shown on a page"):
+        declared.default_text(object())

@@ -32,10 +32,15 @@ class Budget:
     """Hard limits: reserved before a request, settled after it. None = no limit of this kind."""
 
     usd: float | None = None
+    """Money, in dollars; the model's price must be known."""
     tokens: int | None = None
+    """Tokens, sent and written."""
     turns: int | None = None
+    """Calls of the model; `Settings.turns_max` where none is given."""
     calls: int | None = None
+    """Tool calls."""
     seconds: float | None = None
+    """Time at work; waiting for people or timers does not count."""
 
     def limits(self) -> Limits:
         """The limits as the kernel counts them."""
@@ -56,19 +61,33 @@ class Agent:
     each run, `session_budget` for a session's whole life."""
 
     name: str
+    """What binds its sessions to this code: 1 to 100 characters."""
     model: str | Model | None = None
+    """A name such as `openai/gpt-5-mini`, a `Model`, or None for the best that is at hand."""
     instructions: str = ""
+    """What the model is told first, in every request."""
     tools: Sequence[Any] = ()
+    """Functions, tools made by `@tool`, and names of built-in tools."""
     policy: Policy = Policy()
+    """What may run, what is asked about, what is denied."""
     budget: Budget = Budget()
+    """Hard limits of each run, with the runs that continue it."""
     session_budget: Budget = Budget()
+    """Hard limits of a session's whole life."""
     output: Any = None
+    """The type of the final answer, or its JSON Schema; `Result.output` has the value."""
     knowledge: Sequence[str] = ()
+    """Texts that the model is shown after the instructions and that are never compacted."""
     mode: WorkMode = "interactive"
+    """`plan` allows only reading until a plan is approved; `autopilot` asks nobody and goes on by itself."""
     settings: Settings = Settings()
+    """The numbers that a session runs by."""
     model_settings: ModelSettings = ModelSettings()
+    """What is set on each request: temperature, length, thinking."""
     approver: Approver | None = field(default=None, compare=False)
+    """Who is asked; without one, a run that needs a person ends `asked`."""
     hooks: Sequence[Hook] = field(default=(), compare=False)
+    """Code of one's own at named points."""
 
     def __post_init__(self) -> None:
         if not self.name or len(self.name) > 100 or any(c in self.name for c in "/\\\0\n"):
