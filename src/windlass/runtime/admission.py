@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from windlass.events import codec
-from windlass.events.base import Command
+from windlass.events.base import Command, name_of
 from windlass.events.blocks import Text
 from windlass.events.calls import CallReceived, MountReceived, ResultReceived, ToolSettled, UserCallBody
 from windlass.events.context import UndoReceived
-from windlass.events.errors import Refused
+from windlass.events.errors import CodecError, Refused
 from windlass.events.questions import AnswerReceived
+from windlass.events.record import EVENT_BYTES_MAX
 from windlass.events.runs import (
     CancelReceived,
     InterruptReceived,
@@ -33,12 +34,31 @@ from windlass.models.tokens import estimate_block, estimate_json, estimate_text
 from windlass.store.base import Key, Store
 from windlass.store.chain import history
 
+from .fates import check_open
+
 if TYPE_CHECKING:
     from .binding import Bound
 
 
+def check_size(command: Command) -> None:
+    """Raises `Refused` for a command that is too large to be kept as one event, or that no log can hold."""
+    what = name_of(command).partition(".")[0]
+    try:
+        codec.encode_entry(command, str)
+    except CodecError as error:
+        raise Refused(
+            "too_large",
+            f"this {what} is larger than the {EVENT_BYTES_MAX} bytes that one event may have: send it in parts, or put "
+            "it in a file and say where it is",
+        ) from error
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Refused("malformed", f"this {what} holds what has no form in JSON: {error}") from error
+
+
 async def admitted(command: Command, *, store: Store, key: Key, state: State, bound: Bound) -> Command:
-    """The command as it may be taken. Raises `Refused` for one that no client may send."""
+    """The command as it may be taken. Raises `Refused` for one that no client may send, and for an answer to what is
+    not open any more, with what became of it."""
+    await check_open(command, store=store, key=key, state=state)
     match command:
         case SessionStarted():
             raise Refused("not_for_clients", "a session is started by its host")

@@ -34,12 +34,14 @@ from windlass.kernel.effects import (
 from windlass.kernel.owed import owed, waiting_for
 from windlass.models.tokens import estimate_text
 
-from .admission import admitted
+from .admission import admitted, check_size
 from .owner import Owner
 from .performer import Done, Performer, instead_of
 from .watching import hooked
 
 INBOX_AT_ONCE = 100
+PARTIAL_CHARS_MAX = 160_000
+"""How much of an unfinished answer is kept with the command that stopped it: it must fit one event, however written."""
 TIMER_SLICE_MS = 60_000
 """A timer further away than this is looked at again then, so that a clock that jumps is noticed."""
 
@@ -337,7 +339,9 @@ class Driver:
         owner = self.owner
         known = self.performer.bound
         command = await admitted(command, store=owner.store, key=owner.key, state=owner.state, bound=known)
-        return await hooked(command, self.performer)
+        command = await hooked(command, self.performer)
+        check_size(command)
+        return command
 
     def _with_partial(self, command: Command) -> Command:
         """What the model had written when it was stopped goes into the log with the command that stopped it."""
@@ -345,7 +349,7 @@ class Driver:
             return command
         if not isinstance(self.owner.state.phase, st.AwaitingModel):
             return command
-        text = "".join(self.performer.partial_text)
+        text = "".join(self.performer.partial_text)[:PARTIAL_CHARS_MAX]
         return msgspec.structs.replace(command, tokens=estimate_text(text), body=PartialBody(text=text))
 
     def nudge(self) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from windlass.events import codec
 from windlass.events.base import Command, Event
 from windlass.events.errors import (
+    CodecError,
     CommandTaken,
     LeaseHeld,
     NotFound,
@@ -29,6 +30,7 @@ from windlass.kernel import log
 from windlass.store.base import Durability, InboxCommand, Key, Origin, Query, Store
 from windlass.store.chain import history
 
+from .admission import check_size
 from .agent import Agent
 from .approvals import Approver
 from .binding import Bound, bound_names
@@ -296,13 +298,7 @@ class Runtime(Tending):
             raise UsageError("this runtime is closed: open another one")
         active = await self._ensure_driven(key)
         if active is None:
-            await self.store.send(
-                key,
-                InboxCommand(
-                    command_id=command.command_id, at_ms=self.ports.now_ms(), data=codec.encode_command(command)
-                ),
-            )
-            await self._make_known(key)
+            await self._post(key, command)
             return
         try:
             await self._look_before(command, active)
@@ -320,6 +316,16 @@ class Runtime(Tending):
             # Also where nobody waits for it any more: the command may have been kept.
             if self._active.get(key) is active:
                 self._run(key, active)
+
+    async def _post(self, key: Key, command: Command) -> None:
+        """Leaves a command for whoever drives the session."""
+        check_size(command)
+        try:
+            data = codec.encode_command(command)
+        except CodecError as error:
+            raise Refused("malformed", str(error)) from error
+        await self.store.send(key, InboxCommand(command_id=command.command_id, at_ms=self.ports.now_ms(), data=data))
+        await self._make_known(key)
 
     async def _look_before(self, command: Command, active: Active) -> None:
         """A run begins with what is true of its folder. Whoever wants something stopped waits for no disk; a run that
