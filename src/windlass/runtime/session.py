@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
     from .runtime import Runtime
     from .setup import SetupSummary
-    from .setup import SetupSummary
 
 Outcome = Terminal | CommandCompleted | CommandRefused
 
@@ -338,11 +337,6 @@ class Session:
     async def cursor(self) -> str:
         """The place behind the last record of the log: what comes later is what comes after it."""
         return await self.runtime.end(self.key)
-
-    async def setup(self) -> SetupSummary:
-        """What it is set up with: agent, model, tools and what the policy says of each, instruction files, workspace,
-        budget, and which names collide. For people, before the first prompt."""
-        return await self.runtime.setup(self.key)
 
     async def setup(self) -> SetupSummary:
         """What it is set up with: agent, model, tools and what the policy says of each, instruction files, workspace,
