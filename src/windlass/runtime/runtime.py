@@ -237,14 +237,11 @@ class Runtime(Tending):
             owner = await self._owned(key)
             if owner is None:
                 return
-            if log.is_new(owner.state):
-                place = await self._place(key, None)
-                fact = self._started(key, owner, bound, title, metadata, imported)
-                if place is not None:
-                    fact = msgspec.structs.replace(fact, workspace=place.workspace)
-                await owner.take(fact, takes=(fact.command_id,))
-            else:
-                place = await self._place(key, owner.state.workspace)
+            place = await self._place(key, None)
+            fact = self._started(key, owner, bound, title, metadata, imported)
+            if place is not None:
+                fact = msgspec.structs.replace(fact, workspace=place.workspace)
+            await owner.take(fact, takes=(fact.command_id,))
             await self._adopt(key, owner, bound, place)
 
     async def _owned(self, key: Key) -> Owner | None:
@@ -260,7 +257,11 @@ class Runtime(Tending):
                     return None
             else:
                 await owner.insist(owner.load)
-                return owner
+                if log.is_new(owner.state):
+                    return owner
+                # It was begun while this process stood still. Whoever goes on with it must say so first.
+                await owner.release()
+                return None
 
     def _started(
         self,

@@ -46,6 +46,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     tool_slow: float = 0.0
     tool_suspends: float = 0.0
     tool_asks: float = 0.0
+    tool_consults: float = 0.0
     # people
     by_inbox: float = 0.0
     gives_up: float = 0.0
@@ -80,6 +81,7 @@ _RANGES: dict[str, tuple[float, float, float]] = {
     "tool_slow": (0.6, 0.1, 0.6),
     "tool_suspends": (0.3, 0.05, 0.2),
     "tool_asks": (0.3, 0.05, 0.2),
+    "tool_consults": (0.3, 0.1, 0.5),
     "by_inbox": (0.7, 0.1, 0.6),
     "gives_up": (0.4, 0.05, 0.4),
     "stops": (0.7, 0.05, 0.35),

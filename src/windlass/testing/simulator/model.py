@@ -92,7 +92,9 @@ class SimModel:
         odd = chance.hit(world.rates.model_odd)
         if request.lane == "main" and request.tools and chance.hit(world.rates.calls):
             calls = [self._call(ordinal, odd) for ordinal in range(1 + chance.below(CALLS_MAX))]
-        if not calls or chance.hit(0.5):
+        if request.lane == "judge":
+            blocks.append(Text(text=chance.one(("allow it", "allow it", "deny it"))))
+        elif not calls or chance.hit(0.5):
             blocks.append(Text(text="word " * chance.one((1, 20, 200))))
         finish: FinishReason = "tool_calls" if calls else "stop"
         if odd and chance.hit(0.3):

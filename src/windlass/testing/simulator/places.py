@@ -91,6 +91,10 @@ LOG = (
     "person_called",
     "task_completed",
     "audit_note",
+    "consulted",
+    "consulted_again",
+    "judged",
+    "archived",
 )
 PHASES = ("idle", "asked", "asleep", "awaiting_model", "backing_off", "awaiting_tools", "compacting")
 STOPS = tuple(f"{what}_{phase}" for what in ("interrupt", "cancel") for phase in PHASES)
@@ -119,6 +123,7 @@ _SIMPLE: dict[type[Event], str] = {
     se.NoticeGiven: "audit_note",
     xe.CompactionFailed: "compaction_failed",
     xe.CompactionFinished: "compacted",
+    xe.ContextArchived: "archived",
 }
 _QUEUE = {"steering": "steered", "queued": "queued", "held": "held"}
 
@@ -176,7 +181,16 @@ def _cancelled(world: World, found: Log, event: Event) -> None:
         world.reached("woken")
 
 
+def _asked_aside(world: World, found: Log, event: Event) -> None:
+    assert isinstance(event, te.ModelAsked)
+    if event.lane == "judge":
+        world.reached("judged")
+    else:
+        world.reached("consulted" if event.attempt == 1 else "consulted_again")
+
+
 _SPECIAL: dict[type, Callable[[World, Log, Event], None]] = {
+    te.ModelAsked: _asked_aside,
     ce.ToolStarted: _started,
     re_.RunStarted: _run_started,
     pe.PermissionRequested: _requested,

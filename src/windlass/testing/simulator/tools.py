@@ -35,6 +35,8 @@ async def perform(ctx: ToolContext, name: str) -> str:
     world.watch.tool_began(actor, ctx, name)
     world.step(actor, f"tool {name}")
     await world.pause(actor, "tool.begun")
+    if chance.hit(rates.tool_consults):
+        await ctx.model(f"what of {name}?", max_output_tokens=chance.one((None, 50)))
     if chance.hit(rates.tool_raises):
         raise ToolError("it did not work") if chance.hit(0.5) else ValueError("it broke")
     if chance.hit(rates.tool_slow):

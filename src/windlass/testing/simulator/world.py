@@ -13,6 +13,7 @@ from typing import Any
 from windlass.events.codec import Appended
 from windlass.events.specs import Policy, Rule, Settings
 from windlass.runtime.agent import Agent, Budget
+from windlass.runtime.judging import judge_guard
 from windlass.store.base import Key
 
 from .chance import CALM, Chance, Rates
@@ -87,7 +88,9 @@ class World:
             sleep_over_ms=chance.one((1_000, 10_000, 60_000)),
             turns_max=chance.one((5, 50)),
             parallel_tools_max=chance.one((1, 3, 8)),
+            archive=chance.hit(0.5),
         )
+        judged = chance.hit(0.15)
         return Agent(
             "sim",
             model=SimModel(self, window),
@@ -96,6 +99,7 @@ class World:
             policy=Policy(rules=rules[: chance.below(3)]),
             budget=Budget(turns=20) if chance.hit(0.3) else Budget(),
             settings=settings,
+            hooks=[judge_guard("Be careful.", tool="p*")] if judged else [],
         )
 
     # --- what parts of the world call ---
