@@ -374,12 +374,12 @@ async def test_asked_without_a_store_raises_needs_answer_and_with_one_is_a_statu
     assert len(result.waiting_for) == 1
 
 
-async def test_a_denial_that_stops_the_run_aborts_it():
+async def test_a_denial_that_stops_the_run_raises_tool_not_allowed():
     async def approver(asked):
         return windlass.Deny(feedback="never", stop=True)
 
     agent = math(call("add", x=1, y=1), "2", policy=windlass.Policy(rules=(windlass.ask("add"),)), approver=approver)
-    with pytest.raises(windlass.Aborted):
+    with pytest.raises(windlass.ToolNotAllowed, match="'add' was not allowed"):
         await agent.run("go")
 
 

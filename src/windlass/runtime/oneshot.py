@@ -6,11 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from windlass.events.base import Event
+from windlass.events.calls import ToolDenied, ToolRequested
+from windlass.events.hooks import HookRuled
 from windlass.events.live import Live
+from windlass.events.runs import RunStarted
+from windlass.events.turns import ModelFailed
 
 from .agent import Agent
 from .opening import open_runtime
-from .result import Result, error_of
+from .result import ProviderError, Result, RunError, ToolNotAllowed, error_of
+from .session import Session
 
 
 async def run(agent: Agent, prompt: str, *, store: str | None = None, session: str | None = None) -> Result:
@@ -23,11 +28,52 @@ async def run(agent: Agent, prompt: str, *, store: str | None = None, session: s
             await runtime.ports.sleep_ms(50)
             await handle.wait_idle()
             result = await handle.result()
-    kept = store is not None and result.status == "asked"
-    error = error_of(result)
-    if error is not None and not kept:
-        raise error
+        kept = store is not None and result.status == "asked"
+        error = None if kept else error_of(result)
+        if error is not None:
+            raise await explained(handle, error)
     return result
+
+
+async def explained(session: Session, error: RunError) -> RunError:
+    """The exception of a run, made more exact by what only its log tells: that a denied call ended it, or that it waits
+    for no person but for credentials that the provider takes."""
+    result = error.result
+    named = f"run {result.run_id} of session {result.session!r} ended {result.status}"
+    match result.stop:
+        case "user_abort" | "hook_denied":
+            denied = _denial(await _events_of_run(session, result.run_id))
+            if denied:
+                return ToolNotAllowed(f"{named}: {denied}", result)
+            return error if result.stop == "user_abort" else RunError(str(error), result)
+        case "awaiting_credentials":
+            failed = [e for e in await _events_of_run(session, result.run_id) if isinstance(e, ModelFailed)]
+            why = failed[-1].failure.message if failed else "the provider takes no request without credentials"
+            return ProviderError(f"{named}: {why}", result)
+    return error
+
+
+async def _events_of_run(session: Session, run_id: str) -> list[Event]:
+    """What the log has from the start of a run on."""
+    found: list[Event] = []
+    async for record in session.records():
+        if isinstance(record.event, RunStarted) and record.event.run_id == run_id:
+            found = []
+        found.append(record.event)
+    return found
+
+
+def _denial(events: list[Event]) -> str:
+    """Which call was denied in such a way that the run ended; "" where none was."""
+    tools = {event.call_id: event.tool for event in events if isinstance(event, ToolRequested)}
+    fatal = {event.ruling.call_id for event in events if isinstance(event, HookRuled) and event.ruling.fatal}
+    for event in reversed(events):
+        if isinstance(event, ToolDenied) and (event.stop or event.call_id in fatal) and event.reason != "repeated":
+            return f"the call of {tools.get(event.call_id, event.call_id)!r} was not allowed: {event.detail}"
+        if isinstance(event, HookRuled) and event.ruling.fatal and event.ruling.point == "after_tool":
+            tool = tools.get(event.ruling.call_id or "", "a tool")
+            return f"the result of {tool!r} was not allowed: {event.ruling.message or event.ruling.hook_id}"
+    return ""
 
 
 async def stream(

@@ -107,7 +107,8 @@ class Aborted(RunError):
 
 
 class ToolNotAllowed(RunError):
-    """The run ended because a tool was not allowed."""
+    """The run ended because a tool was not allowed: a person denied a call and stopped the run, or a guard said a fatal
+    no to a call or its result."""
 
 
 class LimitReached(RunError):
