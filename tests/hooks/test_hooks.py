@@ -229,3 +229,28 @@ async def test_a_payload_that_is_too_large_is_denied_not_cut():
     model, events = await run_once([hook], script, "x" * 200_000)
     assert model.requests == []
     assert rulings(events)[0][1] == "failed"
+
+
+async def test_what_hooks_ruled_before_a_request_is_on_record_whatever_becomes_of_it():
+    seen: list[Any] = []
+
+    def guard(moment: Moment) -> Any:
+        seen.append(moment.value["messages"])
+        return Denied(message="not with these words") if len(seen) == 2 else None
+
+    hook = Hook(point="before_model", run=guard, kind="guard")
+    _, events = await run_once([hook])
+    assert rulings(events) == [("before_model:guard", "allowed"), ("before_model:guard", "denied")]
+    assert [[message["type"] for message in messages] for messages in seen] == [
+        ["user"],
+        ["user", "assistant", "result"],
+    ]
+    assert (type(events[-1]), events[-1].stop) == (windlass.RunFailed, "hook_denied")
+
+
+async def test_settings_that_no_request_can_be_sent_with_stop_it_and_not_the_session():
+    hook = Hook(point="before_model", run=lambda m: Changed(value={"settings": 7}), kind="transform", name="t")
+    model, events = await run_once([hook], ["ok"])
+    assert model.requests == []
+    assert (type(events[-1]), events[-1].stop) == (windlass.RunFailed, "hook_denied")
+    assert "a hook gave settings that no request can be sent with" in events[-1].failure.message

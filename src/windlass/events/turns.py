@@ -135,6 +135,7 @@ class ModelFailed(Fact, frozen=True, kw_only=True, tag="model.failed"):
     visible: bool = False
     """Whether text of this attempt was already shown to somebody."""
     sample: Fraction = 0.5
+    hooks: tuple[HookRuling, ...] = ()
 
 
 class RetryPlan(Value, frozen=True, kw_only=True):

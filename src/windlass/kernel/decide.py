@@ -344,6 +344,8 @@ def on_failed(state: State, fact: te.ModelFailed) -> Decisions:
     run = state.run
     assert run is not None
     why = fact.failure
+    for ruling in fact.hooks:
+        yield HookRuled(ruling=ruling)
     if fact.lane in ASIDE:
         # Whoever asked waits in this process, so a wait that would outlast a run is no use to it.
         waits = requests.plan(state, why, fact.attempt, fact.sample, 0).chosen_ms

@@ -286,7 +286,8 @@ def end_by_failure(state: State, why: Failure) -> Iterator[Decision]:
         )
         yield from fail(state, "retries_exhausted", spent)
     else:
-        yield from fail(state, "refused" if why.kind == "refused" else "error", why)
+        stops: dict[str, StopReason] = {"refused": "refused", "hook_denied": "hook_denied"}
+        yield from fail(state, stops.get(why.kind, "error"), why)
 
 
 def stop_as_said(state: State) -> Iterator[Decision]:

@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from .owner import Owner
 
 
+MESSAGES_BYTES_MAX = 96 * 1024
+"""How much of a request's messages a hook is shown."""
+
+
 class Done:
     """A fact with the blobs that it refers to, ready to be taken."""
 
@@ -73,10 +77,16 @@ class Performer:
         request = await self._request(effect)
         if request is None:
             return None
-        denied = await self._before_model(request, effect)
+        before, denied = await self._before_model(request, effect)
         if denied is not None:
             return Done(
-                ModelFailed(request_id=effect.request_id, lane=effect.lane, attempt=effect.attempt, failure=denied)
+                ModelFailed(
+                    request_id=effect.request_id,
+                    lane=effect.lane,
+                    attempt=effect.attempt,
+                    failure=denied,
+                    hooks=before,
+                )
             )
         if not await self._may_begin(lambda: effect.request_id in owner.state.requests):
             return None
@@ -93,7 +103,7 @@ class Performer:
         duration = max(0, ports.monotonic_ms() - started)
         if isinstance(answer, Reply):
             fact = self.bound.replied(owner.state, effect, answer, prepare=not self.hooks.rule_at("before_tool"))
-            fact = cast(ModelReplied, _with(fact, hooks=await self._after_model(fact, effect)))
+            fact = cast(ModelReplied, _with(fact, hooks=(*before, *await self._after_model(fact, effect))))
             if fact.duration_ms == 0:
                 fact = cast(ModelReplied, _with(fact, duration_ms=duration))
             return Done(fact, dict(answer.generated) or None)
@@ -110,6 +120,7 @@ class Performer:
                 duration_ms=duration,
                 visible=visible,
                 sample=ports.sample(),
+                hooks=before,
             )
         )
 
@@ -158,23 +169,30 @@ class Performer:
         run_id = state.run.run_id if state.run is not None else ""
         return Moment(point=point, session=state.session_id, agent=state.agent.name, run_id=run_id, value=value, **more)
 
-    async def _before_model(self, request: Any, effect: CallModel) -> Failure | None:
-        """Lets hooks see a request, change its settings or stop it."""
+    async def _before_model(self, request: Any, effect: CallModel) -> tuple[tuple[HookRuling, ...], Failure | None]:
+        """Lets hooks see a request, change its settings or stop it. What it says is the log's alone to change."""
         if effect.lane != "main" or not self.hooks.at("before_model"):
-            return None
+            return (), None
         shown = {
             "model": effect.model,
             "items": len(request.items),
+            "messages": _newest(request.items),
             "settings": msgspec.to_builtins(request.settings),
         }
         ruled = await self.hooks.run(self.moment("before_model", shown))
+        rulings = tuple(ruled.rulings)
         if ruled.denied is not None:
-            return failure("hook_denied", ruled.denied.message or f"denied by {ruled.denied.hook_id}")
-        if ruled.changed:
+            return rulings, failure("hook_denied", ruled.denied.message or f"denied by {ruled.denied.hook_id}")
+        if not ruled.changed:
+            return rulings, None
+        try:
             changed = msgspec.convert(ruled.value["settings"], ModelSettings)
-            most = min(changed.max_output_tokens or effect.output_tokens, effect.output_tokens)
-            request.settings = msgspec.structs.replace(changed, max_output_tokens=most)
-        return None
+        except (msgspec.ValidationError, TypeError, KeyError) as error:
+            told = f"a hook gave settings that no request can be sent with: {type(error).__name__}: {error}"
+            return rulings, failure("hook_denied", told)
+        most = min(changed.max_output_tokens or effect.output_tokens, effect.output_tokens)
+        request.settings = msgspec.structs.replace(changed, max_output_tokens=most)
+        return rulings, None
 
     async def _after_model(self, fact: ModelReplied, effect: CallModel) -> tuple[HookRuling, ...]:
         if effect.lane != "main" or not self.hooks.at("after_model"):
@@ -422,6 +440,18 @@ def _live(deltas: list[Any], request_id: str, seq: int, index: int) -> list[Live
                 )
             )
     return found
+
+
+def _newest(items: list[HistoryItem]) -> list[Any]:
+    """The messages of a request as plain data: as many of the newest as a hook's payload has room for."""
+    found: list[Any] = []
+    room = MESSAGES_BYTES_MAX
+    for item in reversed(items):
+        room -= len(msgspec.json.encode(item))
+        if room < 0:
+            break
+        found.append(msgspec.to_builtins(item))
+    return found[::-1]
 
 
 def _with(fact: Any, **changes: Any) -> Any:
