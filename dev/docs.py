@@ -56,13 +56,38 @@ def _read(path: pathlib.Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
+def wrong() -> list[str]:
+    """Everything that is wrong with the docs, each with what to do about it."""
+    from dev.site import links
+
+    old = [f"{name} is stale: run '{REGENERATE}' and commit what it writes" for name in stale()]
+    return [*old, *silent(), *links.complaints(ROOT)]
+
+
+def built(out: pathlib.Path) -> int:
+    """Builds the site, unless something is wrong with its pages."""
+    from dev.site import build, links
+
+    found = links.complaints(ROOT)
+    for line in found:
+        print(line, file=sys.stderr)
+    if not found:
+        print(f"wrote {len(build.build(ROOT, out))} files: open {out / 'index.html'}")
+    return 1 if found else 0
+
+
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where a page is stale")
-    if parser.parse_args(arguments).check:
-        found = stale()
-        for name in found:
-            print(f"{name} is stale: run '{REGENERATE}' and commit what it writes", file=sys.stderr)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--check", action="store_true", help="write nothing; fail where something is wrong")
+    what.add_argument("--site", metavar="OUT", type=pathlib.Path, help="build the site into this folder, emptied first")
+    told = parser.parse_args(arguments)
+    if told.site is not None:
+        return built(told.site)
+    if told.check:
+        found = wrong()
+        for line in found:
+            print(line, file=sys.stderr)
         return 1 if found else 0
     for name in write():
         print(f"wrote {name}")

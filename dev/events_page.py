@@ -139,7 +139,7 @@ def _cell(text: str) -> str:
 def _live() -> Iterable[str]:
     yield LIVE
     for cls in LIVE_EVENTS:
-        yield f"#### `{cls.__struct_config__.tag}`\n"
+        yield f"### `{cls.__struct_config__.tag}`\n"
         yield f"live · `{cls.__name__}`\n"
         yield f"{vocabulary.meaning(cls)}\n"
         yield from _table([field for field in vocabulary.fields(cls) if field.owner != Live.__name__], shared=True)
@@ -170,7 +170,7 @@ def _value(cls: type[msgspec.Struct]) -> Iterable[str]:
     config = cls.__struct_config__
     mark = f' (`{config.tag_field}: "{config.tag}"`)' if config.tag is not None else ""
     module = cls.__module__.rpartition(".")[2]
-    yield f"#### `{cls.__name__}`{mark}\n"
+    yield f"### `{cls.__name__}`{mark}\n"
     yield f"`{module}` · {vocabulary.meaning(cls)}\n"
     yield from _table(vocabulary.fields(cls))
 
