@@ -63,6 +63,15 @@ def add_agent(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--output-schema", metavar="FILE", help="a JSON Schema that the answer must fit")
 
 
+def add_workspace(parser: argparse.ArgumentParser) -> None:
+    """What the agent may take from the current folder."""
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="have the agent follow the AGENTS.md files of this folder and of those above it in its git repository",
+    )
+
+
 def place_of(args: argparse.Namespace) -> str:
     """Where the store is."""
     return args.store or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE

@@ -28,6 +28,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--file", metavar="PATH", action="append", default=[], help="attach a file (repeatable)")
     parser.add_argument("--quiet", action="store_true", help="print the model's text only")
     parser.add_argument("--json", action="store_true", help="print the result as JSON at the end, nothing before")
+    parser.add_argument("--verbose", action="store_true", help="say first what the agent is set up with")
+    options.add_workspace(parser)
     options.add_store(parser)
     options.add_agent(parser)
 

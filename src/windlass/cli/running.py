@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
 import time
@@ -63,7 +64,9 @@ async def perform(args: argparse.Namespace, agent: Agent, blocks: tuple[InputBlo
         ) as runtime:
             if asked is not None:
                 asked.session = args.session = args.session or runtime.ports.fresh_id()
-            session = await runtime.session(agent, args.session, title=title_of(blocks))
+            session = await runtime.session(
+                agent, args.session, title=title_of(blocks), workspace=os.curdir, trusted=args.trust
+            )
             await greet(runtime, session, agent, narrator, args, asked)
             with Stopping(session, narrator):
                 await work(session, blocks, narrator, asked)
@@ -75,7 +78,8 @@ async def perform(args: argparse.Namespace, agent: Agent, blocks: tuple[InputBlo
 async def greet(
     runtime: Runtime, session: Session, agent: Agent, narrator: Narrator, args: argparse.Namespace, asked: Any
 ) -> None:
-    """The setup in one or two lines, so that a person knows what is about to work for them."""
+    """The setup in few lines, so that a person knows what is about to work for them; all of it with --verbose."""
+    from .setup_lines import setup_lines, unread_line
     from .text import visible
 
     state = await session.state()
@@ -83,6 +87,9 @@ async def greet(
     tools = ", ".join(map(visible, state.tools)) or "none"
     model = visible(state.model.name)
     narrator.note(f"session {visible(session.session_id)} in {place} · model {model} · tools {tools}")
+    summary = await session.setup()
+    for line in setup_lines(summary) if args.verbose else filter(None, [unread_line(summary)]):
+        narrator.note(line)
     if asked is not None:
         narrator.note(f"whatever needs your word is asked behind the mark {asked.mark}")
 
