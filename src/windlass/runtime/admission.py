@@ -35,6 +35,7 @@ from windlass.store.base import Key, Store
 from windlass.store.chain import history
 
 from .fates import check_open
+from .mounting import mounted_by_client
 
 if TYPE_CHECKING:
     from .binding import Bound
@@ -80,9 +81,10 @@ async def admitted(command: Command, *, store: Store, key: Key, state: State, bo
         case CallReceived():
             return _prepared_call(command, state, bound)
         case MountReceived():
-            source = f"client:{command.actor or command.source or 'unknown'}"
-            tools = tuple(msgspec.structs.replace(spec, runs="client", source=source) for spec in command.tools)
-            return msgspec.structs.replace(command, tools=tools)
+            own = bound.attached.mounting.get(command.command_id)
+            if own is None:
+                return mounted_by_client(command, state, bound.attached)
+            return msgspec.structs.replace(command, tools=own)
         case RewindReceived():
             restored, at = await visible_at(store, key, command.to_seq)
             return msgspec.structs.replace(command, to_seq=at, restored=restored)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -25,11 +26,12 @@ from windlass.events.turns import ModelAsked, ModelReplied, OutputCheck, Prepare
 from windlass.kernel.effects import CallModel
 from windlass.kernel.state import State
 from windlass.models.base import Model, ModelInfo, Reply, Request
-from windlass.models.tokens import estimate_json, estimate_reply, estimate_text
+from windlass.models.tokens import estimate_reply, estimate_text
 from windlass.tools.canonical import digest
 from windlass.tools.tool import AnyTool
 
 from .agent import Agent
+from .attached import Attached, weighed
 from .conditions import judged
 from .instructions import digest_of
 from .taskstate import task_state
@@ -40,6 +42,10 @@ SUMMARY_INSTRUCTIONS = (
     "is done, what is open. Leave out pleasantries and what was superseded. Write plain text."
 )
 SUMMARY_REQUEST = "Write the summary now."
+SCHEMAS_KEPT_MAX = 256
+"""How many sets of tools are kept as models are told of them."""
+NOTHING = Attached()
+"""What is attached to an agent that is bound to no session yet: nothing, ever."""
 
 
 class Told(msgspec.Struct, frozen=True, weakref=True):
@@ -57,12 +63,19 @@ class Bound:
         self.model = model
         self.tools: dict[str, AnyTool] = {tool.name: tool for tool in agent.toolset}
         self.by_model_name: dict[str, str] = {tool.model_name: tool.name for tool in agent.toolset}
+        self.attached = NOTHING
         self._schemas: dict[tuple[str, ...], tuple[ToolSchema, ...]] = {}
         self._others: dict[str, Model] = {}
         self.own = Told(digest_of(agent.instructions), agent.instructions)
         self._told: weakref.WeakValueDictionary[str, Told] = weakref.WeakValueDictionary()
         """Instructions other than the agent's own, as long as a session holds them."""
         self._output = self._output_validator()
+
+    def for_session(self, attached: Attached) -> Bound:
+        """The same agent for one session, with what this process added to that session."""
+        made = copy.copy(self)
+        made.attached = attached
+        return made
 
     @property
     def ref(self) -> AgentRef:
@@ -85,11 +98,26 @@ class Bound:
         )
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools as the kernel knows them, weighed."""
-        return tuple(
-            msgspec.structs.replace(tool.spec, tokens=estimate_json(msgspec.to_builtins(tool.schema)))
-            for tool in self.tools.values()
-        )
+        """The agent's tools as the kernel knows them, weighed."""
+        return tuple(weighed(tool) for tool in self.tools.values())
+
+    def tool(self, state: State, name: str) -> AnyTool | None:
+        """The code of a session's tool: exactly the version that the session has, or none."""
+        spec = state.tools.get(name)
+        if spec is None:
+            return None
+        own = self.tools.get(name)
+        if own is not None and own.spec.digest == spec.digest:
+            return own
+        return self.attached.code.get((name, spec.digest))
+
+    def canonical(self, state: State, shown: str) -> str:
+        """The name of the tool that models know under this one."""
+        name = self.by_model_name.get(shown, shown)
+        spec = state.tools.get(name)
+        if spec is not None and (spec.alias or name) == shown:
+            return name
+        return next((found for found, spec in state.tools.items() if (spec.alias or found) == shown), name)
 
     def setup(self) -> Setup:
         agent = self.agent
@@ -157,7 +185,7 @@ class Bound:
         """The model that a request names: the agent's own, or another one that a session changed to."""
         if name == self.info.name:
             return self.model
-        found = self._others.get(name)
+        found = self.attached.models.get(name) or self._others.get(name)
         if found is None:
             from windlass.models.catalogue import open_model
 
@@ -234,16 +262,19 @@ class Bound:
     def offered(self, state: State) -> tuple[ToolSchema, ...]:
         """The tools that a model is told of in this state, in the order in which they were set."""
         only = state.run.options.tools if state.run is not None and state.run.options is not None else None
-        names = tuple(
-            name
+        tools = [
+            tool
             for name, spec in state.tools.items()
-            if name in self.tools
-            and (not spec.deferred or name in state.loaded)
+            if (not spec.deferred or name in state.loaded)
             and (only is None or name in only or spec.runs == "kernel")
-        )
-        found = self._schemas.get(names)
+            and (tool := self.tool(state, name)) is not None
+        ]
+        digests = tuple(tool.spec.digest for tool in tools)
+        found = self._schemas.get(digests)
         if found is None:
-            found = self._schemas[names] = tuple(self.tools[name].schema for name in names)
+            if len(self._schemas) >= SCHEMAS_KEPT_MAX:
+                self._schemas.clear()
+            found = self._schemas[digests] = tuple(tool.schema for tool in tools)
         return found
 
     # --- facts ---
@@ -280,7 +311,7 @@ class Bound:
 
     def _call(self, state: State, call: ProposedCall, *, prepare: bool) -> ReplyCall:
         """A call under its canonical name, with what the gate needs to know."""
-        name = self.by_model_name.get(call.tool, call.tool)
+        name = self.canonical(state, call.tool)
         if name != call.tool:
             call = msgspec.structs.replace(call, tool=name)
         if not prepare or call.malformed is not None:
@@ -289,7 +320,7 @@ class Bound:
 
     def prepared(self, state: State, name: str, args: JsonObject | None, text: str | None) -> Prepared:
         """What the host finds out about a call before the gate."""
-        tool = self.tools.get(name)
+        tool = self.tool(state, name)
         if tool is None:
             return Prepared(digest=digest(args if args is not None else text))
         checked = tool.check(args if args is not None else {})

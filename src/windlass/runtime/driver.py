@@ -7,7 +7,7 @@ A lone effect is awaited in the driver's own task; tasks are made only for real 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Container, Coroutine
 from typing import Any, Literal
 
 import msgspec
@@ -68,10 +68,11 @@ class Outcome:
 class Driver:
     """The one who performs what a session is owed, in this process."""
 
-    def __init__(self, owner: Owner, performer: Performer, *, clients: set[str] | None = None) -> None:
+    def __init__(self, owner: Owner, performer: Performer, *, clients: Container[str] = ()) -> None:
         self.owner = owner
         self.performer = performer
-        self.clients = clients if clients is not None else set()
+        self.clients = clients
+        """The tools that clients in this process run."""
         self._task: asyncio.Task[Any] | None = None
         self._flying: dict[str, asyncio.Task[Any] | asyncio.TimerHandle] = {}
         self._chores: dict[str, asyncio.Task[Any]] = {}
@@ -316,6 +317,13 @@ class Driver:
             elif isinstance(effect, AwaitClient) and effect.tool not in self.clients:
                 missed.append(effect.call_id)
         return tuple(missed)
+
+    def clients_changed(self) -> None:
+        """A client came or went: a call that nobody here runs any more is not waited for."""
+        for call in self.owner.state.calls.values():
+            if call.status == "delegated" and call.tool not in self.clients:
+                self._give_up(f"{call.call_id}/client")
+        self._changed.set()
 
     def _give_up_stale(self, wanted: tuple[AnyEffect, ...]) -> None:
         names = {effect.effect_id for effect in wanted}

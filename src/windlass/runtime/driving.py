@@ -21,13 +21,17 @@ from windlass.events.errors import (
 )
 from windlass.events.sessions import SessionForked, SessionResumed
 from windlass.events.specs import Workspace
+from windlass.kernel.state import State
 from windlass.store.base import Key, Origin, Query
+from windlass.tools.tool import AnyTool
 
 from .approvals import Approver
+from .attached import Attached
 from .binding import Bound
 from .briefing import Briefing, Hands
 from .driver import Driver, Rested
 from .hooks import Hooks
+from .mounting import present, recall_clients
 from .owner import Owner
 from .performer import Performer
 from .reading import Active, Reading
@@ -54,6 +58,9 @@ class Driving(Reading):
     _asked_for: set[Key]
     _folders: dict[Key, Folder]
     """Where sessions work, as somebody said in this process."""
+    _attached: dict[Key, Attached]
+    _library: list[AnyTool]
+    """The tools that this process was opened with: code for whatever sessions have mounted."""
     _opening: dict[Key, asyncio.Lock]
     _wakes: dict[Key, int]
     _resting: dict[Key, None]
@@ -86,6 +93,7 @@ class Driving(Reading):
                 await owner.release()
                 return None
             place = await self._place(key, owner.state.workspace)
+            self._bring(key, owner.state, bound)
             await owner.take(await self._taken_over(key, owner, bound, place))
             return await self._adopt(key, owner, bound, place)
         except (Refused, StaleEpoch):
@@ -129,9 +137,21 @@ class Driving(Reading):
             by=self.runner,
         )
 
+    def attached(self, key: Key) -> Attached:
+        """What this process adds to a session."""
+        found = self._attached.get(key)
+        if found is None:
+            found = self._attached[key] = Attached()
+        return found
+
+    def _bring(self, key: Key, state: State, bound: Bound) -> None:
+        """Brings the code of mounted tools that this process was opened with."""
+        names = {name for name, spec in state.tools.items() if name not in bound.tools and spec.runs != "client"}
+        self.attached(key).bring(tool for tool in self._library if tool.name in names)
+
     def _resumed(self, owner: Owner, bound: Bound, workspace: Workspace | None) -> SessionResumed:
         state = owner.state
-        specs = bound.specs()
+        specs = present(bound, state, self.attached(owner.key))
         now = {spec.name: spec.digest for spec in specs}
         recorded = {name: spec.digest for name, spec in state.tools.items()}
         changed = bound.ref.digest != state.agent.digest or now != recorded
@@ -145,6 +165,9 @@ class Driving(Reading):
         )
 
     async def _adopt(self, key: Key, owner: Owner, bound: Bound, place: Place | None) -> Active:
+        attached = self.attached(key)
+        await recall_clients(bound, owner.state, attached, self.store, key)
+        bound = bound.for_session(attached)
         briefing = Briefing(owner, bound, place)
         await briefing.begin()
         if self._closed:
@@ -156,7 +179,7 @@ class Driving(Reading):
         performer = Performer(owner, bound, hands, seat, bound.agent.approver or self.approver, hooks)
         if bound.agent.hooks:
             owner.on_committed = Watching(performer).committed
-        driver = Driver(owner, performer)
+        driver = Driver(owner, performer, clients=attached.clients)
         seat.driver = driver
         active = self._active[key] = Active(owner, driver, briefing)
         self._run(key, active)
@@ -210,13 +233,20 @@ class Driving(Reading):
                 hub.look()
             else:
                 self._hubs.pop(oldest, None)
+            self._forget_attached(oldest)
             await active.owner.release()
 
     def _drop(self, key: Key, active: Active) -> None:
         """This process does not drive the session any more; its readers go on with the log."""
         if self._active.get(key) is active:
             del self._active[key]
+            self._forget_attached(key)
         self.hub(key).look()
+
+    def _forget_attached(self, key: Key) -> None:
+        found = self._attached.get(key)
+        if found is not None and found.empty:
+            del self._attached[key]
 
     async def drive(self, session_id: str) -> Rested:
         """Drives one session until it rests, and says how."""

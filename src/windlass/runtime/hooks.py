@@ -110,13 +110,18 @@ class Hooks:
         """`consult` asks a model through the session, for those hooks that rule by what a model says."""
         self._ports = ports
         self._consult = consult
+        self._given = tuple(hooks)
         self._by_point: dict[str, list[Hook]] = {}
-        for hook in hooks:
+        for hook in self._given:
             self._by_point.setdefault(hook.point, []).append(hook)
         for found in self._by_point.values():
             found.sort(key=lambda hook: hook.priority)
         self._observing = 0
         self.dropped = 0
+
+    def joined(self, more: Iterable[Hook]) -> Hooks:
+        """These hooks and further ones, which follow those of the same priority."""
+        return Hooks([*self._given, *more], self._ports, self._consult)
 
     def at(self, point: HookPoint, tool: str | None = None) -> list[Hook]:
         """The hooks that stand at a point, for a tool."""

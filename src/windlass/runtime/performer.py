@@ -22,6 +22,7 @@ from windlass.events.sessions import NoticeGiven
 from windlass.events.turns import ModelAsked, ModelFailed, ModelReplied
 from windlass.events.usage import Usage
 from windlass.kernel.effects import AskPerson, CallModel, PageOut, PrepareCall, RunTool
+from windlass.kernel.state import Call
 from windlass.models.base import CallPartDelta, ReasoningPart, RefusalPart, Reply, TextPart
 from windlass.models.tokens import estimate_block, estimate_text
 from windlass.tools.context import ToolContext
@@ -268,7 +269,7 @@ class Performer:
     async def run_tool(self, effect: RunTool) -> Done | None:
         """Runs a tool under its key; None where it is not owed any more."""
         owner, ports = self.owner, self.owner.ports
-        tool = self.bound.tools.get(effect.tool)
+        tool = self.bound.tool(owner.state, effect.tool)
         if tool is None:
             return Done(_unavailable(effect))
         if effect.call_id not in owner.state.calls:
@@ -329,18 +330,7 @@ class Performer:
 
     async def arguments(self, call_id: str) -> CallBody:
         """The arguments of a call, as its reply, its person or its hooks left them."""
-        call = self.owner.state.calls[call_id]
-        if call.changed_seq is not None:
-            changed = await self.owner.event(call.changed_seq)
-            if isinstance(changed, ToolPrepared) and changed.body is not None:
-                return CallBody(args=changed.body.args, text=changed.body.text)
-        source = await self.owner.event(call.source_seq)
-        if isinstance(source, ModelReplied) and source.body is not None:
-            found = source.body.calls[call.ordinal].call
-            return CallBody(args=found.args, text=found.text)
-        if isinstance(source, CallReceived) and source.body is not None:
-            return CallBody(args=source.body.args)
-        return CallBody(args={})
+        return await arguments_of(self.owner.state.calls[call_id], self.owner.event)
 
     # --- the archive ---
 
@@ -369,6 +359,21 @@ class Performer:
             await self.owner.take(NoticeGiven(level="error", code="approver_failed", message=told))
             return None
         return command_for(asked, verdict, command_id=f"approver:{self.owner.ports.fresh_id()}")
+
+
+async def arguments_of(call: Call, event_at: Callable[[int], Awaitable[Any]]) -> CallBody:
+    """What a call was given: as hooks changed it, else as the reply or the person has it."""
+    if call.changed_seq is not None:
+        changed = await event_at(call.changed_seq)
+        if isinstance(changed, ToolPrepared) and changed.body is not None:
+            return CallBody(args=changed.body.args, text=changed.body.text)
+    source = await event_at(call.source_seq)
+    if isinstance(source, ModelReplied) and source.body is not None:
+        found = source.body.calls[call.ordinal].call
+        return CallBody(args=found.args, text=found.text)
+    if isinstance(source, CallReceived) and source.body is not None:
+        return CallBody(args=source.body.args)
+    return CallBody(args={})
 
 
 def _asked(session: str, event: Any) -> PermissionAsk | QuestionAsk | None:

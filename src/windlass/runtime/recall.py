@@ -18,6 +18,8 @@ from windlass.tools.outcome import Outcome, failed
 from windlass.tools.toolset import ToolSet
 
 if TYPE_CHECKING:
+    from windlass.kernel.state import State
+
     from .binding import Bound
     from .owner import Owner
 
@@ -60,7 +62,7 @@ async def perform(name: str, args: JsonObject, owner: Owner, bound: Bound) -> Ou
     """Carries out one of these tools."""
     if name == "read_result":
         return await read_result(owner, **args)
-    return search_tools(bound, str(args["query"]))
+    return search_tools(bound, owner.state, str(args["query"]))
 
 
 async def read_result(owner: Owner, call_id: str, offset: int = 0, limit: int = READ_BYTES) -> Outcome:
@@ -94,9 +96,10 @@ async def _whole(owner: Owner, event: Any) -> bytes:
     return "\n".join(getattr(block, "text", "") or "" for block in content).encode()
 
 
-def search_tools(bound: Bound, query: str) -> Outcome:
-    """The tools of the catalogue that fit some words."""
-    found = ToolSet(bound.tools.values()).search(query, FOUND_MAX)
+def search_tools(bound: Bound, state: State, query: str) -> Outcome:
+    """The tools of the session's catalogue that fit some words."""
+    known = [tool for name in state.tools if (tool := bound.tool(state, name)) is not None]
+    found = ToolSet(known).search(query, FOUND_MAX)
     if not found:
         return _said("no tool of the catalogue fits")
     return _said("\n".join(f"{tool.name}: {tool.description.splitlines()[0][:200]}" for tool in found))

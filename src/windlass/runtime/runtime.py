@@ -14,6 +14,7 @@ import msgspec
 
 from windlass.events import codec
 from windlass.events.base import Command, Event
+from windlass.events.calls import MountReceived, ToolBody
 from windlass.events.errors import (
     CodecError,
     CommandTaken,
@@ -33,9 +34,11 @@ from windlass.store.chain import history
 from .admission import check_size
 from .agent import Agent
 from .approvals import Approver
+from .attached import Attached, weighed
 from .binding import Bound, bound_names
 from .hub import Hub
 from .imports import refs_of
+from .mounting import tools_of
 from .owner import SNAPSHOT_EVERY_RECORDS, Owner
 from .ports import Ports, SystemPorts
 from .reading import Active
@@ -69,8 +72,10 @@ class Runtime(Tending):
         plane: Any = None,
         snapshot_every: int = SNAPSHOT_EVERY_RECORDS,
         take_up: bool = True,
+        tools: Sequence[Any] = (),
     ) -> None:
-        """`take_up` = sessions that are owed work are gone on with unasked; else only those asked for by name are."""
+        """`take_up` = sessions that are owed work are gone on with unasked; else only those asked for by name are.
+        `tools` are the code of tools that sessions mounted before, for when such a session is gone on with here."""
         self._given = store
         self._durability = durability
         self.tenant = tenant
@@ -85,6 +90,8 @@ class Runtime(Tending):
         self._take_up = take_up
         self._asked_for: set[Key] = set()
         self._folders: dict[Key, Folder] = {}
+        self._attached: dict[Key, Attached] = {}
+        self._library = tools_of(tools)
         self._bound: dict[str, Bound] = {}
         self._agents = list(agents)
         self._active: dict[Key, Active] = {}
@@ -337,6 +344,31 @@ class Runtime(Tending):
         if at_rest or isinstance(command, PromptReceived):
             await active.briefing.look(files=at_rest)
 
+    async def mount(self, key: Key, tools: Sequence[Any], *, command_id: str, actor: str) -> None:
+        """Offers a session more tools, or newer ones, from its next turn on. Raises `UsageError` where tools of this
+        process are to be mounted and another process drives the session."""
+        made = tools_of(tools)
+        if not made:
+            raise UsageError("mount() needs at least one tool")
+        here = await self._ensure_driven(key) is not None
+        if not here and any(tool.options.runs != "client" for tool in made):
+            raise UsageError(
+                f"session {key.session!r} is not driven here ({await self._why_not(key)}), so code of this process "
+                "cannot run in it: mount an external_tool there, and run it with session.serve(...)"
+            )
+        attached = self.attached(key)
+        if here:
+            attached.mounting[command_id] = attached.bring(made)
+        body = ToolBody(tools=tuple(tool.text for tool in made))
+        specs = tuple(weighed(tool) for tool in made)
+        try:
+            await self.send(key, MountReceived(command_id=command_id, actor=actor, tools=specs, body=body))
+        finally:
+            attached.mounting.pop(command_id, None)
+            active = self._active.get(key)
+            if active is not None and not active.owner.busy:
+                attached.forget_code(active.owner.state)
+
     async def _make_known(self, key: Key) -> None:
         """A fork whose maker died before it began is in no index yet; what waits in its inbox would never be seen."""
         if await self.store.get_index(key) is None:
@@ -361,6 +393,7 @@ class Runtime(Tending):
         if bound is not None:
             if key in self._folders:
                 self._folders.setdefault(branch, self._folders[key])
+            self.attached(branch).code.update(self.attached(key).code)
             await self._adopt(branch, owner, bound, await self._place(branch, owner.state.workspace))
         return Session(self, branch)
 

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from windlass.events.base import Command, Event
 from windlass.events.blocks import AnyAttachment, InputBlock, JsonObject, Text
-from windlass.events.calls import CallReceived, ResultBody, ResultReceived, ToolSettled, UserCallBody
+from windlass.events.calls import (
+    CallReceived,
+    ResultBody,
+    ResultReceived,
+    ToolSettled,
+    UnmountReceived,
+    UserCallBody,
+)
 from windlass.events.context import CompactReceived, UndoReceived
 from windlass.events.live import Live
 from windlass.events.permissions import FeedbackBody, PermissionApproved, PermissionDenied, Scope
@@ -268,6 +275,22 @@ class Session:
                 command_id=self._id(command_id), actor=actor, tool=tool, body=UserCallBody(args=args, prepared=None)
             ),
         )
+
+    async def mount(self, *tools: Any, command_id: str | None = None, actor: str = "user") -> str:
+        """Offers more tools, or newer ones, from the next turn on: tools, functions, names of built-in ones. They run
+        in this process, which must be the one that drives the session; after a restart they are there again where the
+        same code is given to `windlass.open(tools=[...])` or mounted again, and else their absence is on record. An
+        `external_tool` may be mounted from anywhere: clients run it (see `serve`)."""
+        name = self._id(command_id)
+        await self.runtime.mount(self.key, tools, command_id=name, actor=actor)
+        return name
+
+    async def unmount(
+        self, *names: str, force: bool = False, command_id: str | None = None, actor: str = "user"
+    ) -> str:
+        """Takes tools away at the next turn boundary, once their calls have ended; `force` does it now and gives the
+        calls up."""
+        return await Sent(self, UnmountReceived(command_id=self._id(command_id), actor=actor, tools=names, force=force))
 
     # --- the session itself ---
 
