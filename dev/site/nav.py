@@ -51,10 +51,14 @@ def read(root: pathlib.Path) -> Site:
     """The menu of a repository."""
     told = tomllib.loads((root / NAV).read_text(encoding="utf-8"))
     sections = [
-        Section(section["title"], tuple(normal(root / "docs" / page) for page in section["pages"]))
+        Section(section["title"], tuple(path for page in section["pages"] for path in _named(root / "docs", page)))
         for section in told["section"]
     ]
     return Site(root, tuple(sections))
+
+
+def _named(docs: pathlib.Path, page: str) -> list[pathlib.Path]:
+    return sorted(docs.glob(page)) if "*" in page else [normal(docs / page)]
 
 
 def normal(path: pathlib.Path) -> pathlib.Path:
