@@ -91,8 +91,10 @@ class Terminal:
         self.key("Enter")
 
     def wait_for(self, text: str, *, times: int = 1, patience_s: float = PATIENCE_S) -> str:
-        """Waits until a text stands at least so many times in what was shown; gives everything shown."""
-        return self.wait_until(lambda shown: shown.count(text) >= times, repr(text), patience_s=patience_s)
+        """Waits until a text stands at least so many times in what was shown; gives everything shown. Spaces at the end
+        of a line cannot be told from an empty screen, so those at the end of the text are not waited for."""
+        wanted = text.rstrip(" ")
+        return self.wait_until(lambda shown: shown.count(wanted) >= times, repr(text), patience_s=patience_s)
 
     def wait_gone(self, text: str) -> str:
         """Waits until a text stands no longer on the screen."""
@@ -196,6 +198,10 @@ class Terminal:
         return done.stdout.decode()
 
 
+def _is_about_models(name: str) -> bool:
+    return name.endswith(("_API_KEY", "_BASE_URL")) or name == "WINDLASS_MODEL"
+
+
 def _word(text: str) -> str:
     """A word for tmux, which takes a semicolon at its end for the end of a command."""
     return text[:-1] + "\\;" if text.endswith(";") else text
@@ -204,7 +210,8 @@ def _word(text: str) -> str:
 def _environ(folder: pathlib.Path, *, colour: bool) -> dict[str, str]:
     """What a program in the terminal finds: the environment of the tests, less what would change a screen."""
     dropped = {"NO_COLOR", "FORCE_COLOR", "WINDLASS_STORE", "TMUX", "TMUX_PANE", "COLUMNS", "LINES"}
-    environ = {name: value for name, value in os.environ.items() if name not in dropped}
+    environ = {name: value for name, value in os.environ.items() if name not in dropped and not _is_about_models(name)}
+    environ |= {"OLLAMA_HOST": "127.0.0.1:1"}  # where nothing answers
     environ |= {"HOME": str(folder), "USER": "ada", "TZ": "UTC", "LC_ALL": "C.UTF-8", "TERM": "screen-256color"}
     if not colour:
         environ["NO_COLOR"] = "1"

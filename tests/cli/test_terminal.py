@@ -15,6 +15,7 @@ ECHO = "import sys\nfor line in sys.stdin: print('got', repr(line), flush=True)"
 
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory):
+    """One that is small."""
     with Terminal(tmp_path_factory.mktemp("terminal"), columns=40, rows=6) as terminal:
         yield terminal
 

@@ -13,7 +13,7 @@ AGENTS = """
 import asyncio
 
 import windlass
-from windlass.testing.scripted import ScriptedModel, by_history, call, hang
+from windlass.testing.scripted import ScriptedModel, by_history, call, fail, hang
 
 
 @windlass.tool(contract="idempotent")
@@ -42,6 +42,7 @@ clerk = windlass.Agent("clerk", model=model(PAY, "Done: I-7 is paid."), tools=[p
 poll = windlass.Agent("poll", model=model([QUESTION], "So be it."), tools=["ask_user"])
 banker = windlass.Agent("banker", model=model([call("wire", account="A-1")], "Noted."), tools=[wire])
 slow = windlass.Agent("slow", model=model([hang()], "Never."))
+tired = windlass.Agent("tired", model=model(fail("rate_limited", "come back later", retry_after_ms=86_400_000)))
 """
 
 
@@ -53,7 +54,7 @@ def make_folder(folder: pathlib.Path) -> pathlib.Path:
 
 def make(folder: pathlib.Path) -> pathlib.Path:
     """The folder with a store: `done` is complete, `march` waits for a word, `poll` for an answer, `wired` to be
-    settled."""
+    settled, `asleep` for tomorrow; `held` was interrupted with two prompts behind it."""
     make_folder(folder)
     module: Any = module_of(str(folder / "agents.py"))
     asyncio.run(_fill(str(folder / "windlass.db"), module))
@@ -61,7 +62,12 @@ def make(folder: pathlib.Path) -> pathlib.Path:
 
 
 async def _fill(store: str, agents: Any) -> None:
-    async with windlass.open(store, agents=[agents.free, agents.clerk, agents.poll, agents.banker]) as runtime:
+    bound = [agents.free, agents.clerk, agents.poll, agents.banker, agents.slow, agents.tired]
+    async with windlass.open(store, agents=bound) as runtime:
+        await _hold(await runtime.session(agents.slow, "held"))
+        asleep = await runtime.session(agents.tired, "asleep")
+        await asleep.prompt("Try it.")
+        await asleep.wait_idle()
         for agent, name in ((agents.free, "done"), (agents.clerk, "march"), (agents.poll, "poll")):
             session = await runtime.session(agent, name, title=f"the {name} one")
             await session.prompt("Pay I-7.")
@@ -75,3 +81,14 @@ async def _fill(store: str, agents: Any) -> None:
     async with windlass.open(store, agents=[agents.banker]) as runtime:
         session = await runtime.session(agents.banker, "wired")
         await session.wait_idle()
+
+
+async def _hold(session: Any) -> None:
+    """Interrupts a session that has two more things to do."""
+    await session.prompt("Wait.")
+    while not (await session.state()).active:
+        await asyncio.sleep(0.01)
+    await session.prompt("Then sweep the floor.")
+    await session.prompt("Then close the door.")
+    await session.interrupt("enough")
+    await session.wait_idle()

@@ -15,7 +15,9 @@ from windlass.store.base import Store
 
 from . import sending, stores
 from .render import in_words
-from .text import one_line
+from .text import one_line, tell, visible
+
+SAID_MAX = 200
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,20 +51,32 @@ async def queue(store: Store, found: stores.Folded, args: argparse.Namespace) ->
     """Shows the queue, or changes it."""
     waiting = {prompt_id(seq): seq for seq in found.state.queue}
     if args.drop is None and args.order is None:
-        if not waiting:
-            print("no prompt waits")
-        for name, seq in waiting.items():
-            event = found.event(seq)
-            said = in_words(event.body.content) if isinstance(event, PromptReceived) and event.body is not None else ""
-            print(f"{name}  {one_line(said, 200)}")
+        show_queue(found, waiting)
         return 0
     named = args.order or args.drop
     unknown = [name for name in named if name not in waiting]
     if unknown:
-        raise UsageError(f"no prompt {unknown[0]!r} waits: waiting are {', '.join(waiting) or 'none'}")
+        raise UsageError(f"no prompt {unknown[0]!r} waits in session {found.key.session!r}: {listed(waiting)}")
     order = tuple(args.order) if args.order else tuple(name for name in waiting if name not in args.drop)
     command = QueueEdited(command_id=stores.fresh_command_id(), actor=stores.actor(), order=order)
     return await sending.send(store, found.key, command, f"the queue becomes: {', '.join(order) or 'empty'}", args)
+
+
+def listed(waiting: dict[str, int]) -> str:
+    return f"waiting are {', '.join(waiting)}" if waiting else "none waits at all"
+
+
+def show_queue(found: stores.Folded, waiting: dict[str, int]) -> None:
+    """The prompts that wait, in their order, and what makes them go on."""
+    session = visible(found.key.session)
+    if not waiting:
+        tell(f"no prompt waits in session {session!r}")
+    for name, seq in waiting.items():
+        event = found.event(seq)
+        said = in_words(event.body.content) if isinstance(event, PromptReceived) and event.body is not None else ""
+        tell(f"{name}  {one_line(said, SAID_MAX)}", indent=" " * (len(name) + 2))
+    if waiting and not found.state.active:
+        tell(f"they wait for a word: 'windlass wake {session}' lets the session go on")
 
 
 async def _rewind(store: Store, found: stores.Folded, args: argparse.Namespace) -> tuple[Command, str]:

@@ -15,8 +15,8 @@ import msgspec
 from windlass.events.errors import WindlassError
 from windlass.store.base import Key, Query
 
-from . import options, stores
-from .text import Paint, visible
+from . import options, stores, words
+from .text import Paint, fold_lines, is_terminal, tell, visible, width_of
 
 NEEDED = {
     "msgspec": "the codec",
@@ -24,6 +24,11 @@ NEEDED = {
     "aiohttp": "models over HTTP",
     "jsonschema_rs": "the schemas of tools",
 }
+
+NO_MODEL = "; it is not installed: run 'windlass models pull embedded', or set a key such as ANTHROPIC_API_KEY"
+MARGIN = " " * 20
+WIDE = 10_000
+"""What does not go to a screen is not folded."""
 
 Finding = tuple[str, str, str]
 """How it is (`ok`, `remark`, `wrong`), what it is about, and what to do."""
@@ -44,7 +49,14 @@ def show(found: list[Finding]) -> None:
     paint = Paint()
     colours = {"ok": "green", "remark": "yellow", "wrong": "red"}
     for status, about, said in found:
-        print(f"{paint(f'{status:6}', colours[status])}  {about:10}  {visible(said)}")
+        mark = paint(f"{status:6}", colours[status])
+        room = width_of(sys.stdout) - len(MARGIN) if is_terminal(sys.stdout) else WIDE
+        first, *rest = fold_lines(visible(said), room)
+        print(f"{mark}  {about:10}  {first}")
+        for piece in rest:
+            print(MARGIN + piece)
+    wrong = sum(status == "wrong" for status, _, _ in found)
+    tell(f"{words.plural(wrong, 'problem')} to mend" if wrong else "nothing is wrong")
 
 
 def installation() -> Iterator[Finding]:
@@ -80,7 +92,7 @@ def models() -> Iterator[Finding]:
         yield "wrong", "model", str(error)
         return
     usable = chosen.provider != "embedded" or problem is None
-    yield "ok" if usable else "wrong", "model", f"{chosen.name} would be used: {chosen.why}"
+    yield "ok" if usable else "wrong", "model", f"{chosen.name} would be used: {chosen.why}{'' if usable else NO_MODEL}"
 
 
 async def store(args: argparse.Namespace) -> list[Finding]:
@@ -91,7 +103,9 @@ async def store(args: argparse.Namespace) -> list[Finding]:
     try:
         async with stores.opened(args) as opened:
             rows: list[Any] = await opened.find(Query(tenant=args.tenant, limit=stores.FIND_MAX))
-            found: list[Finding] = [("ok", "store", f"{place}: {len(rows)} sessions, durability {opened.durability}")]
+            found: list[Finding] = [
+                ("ok", "store", f"{place}: {words.plural(len(rows), 'session')}, durability {opened.durability}")
+            ]
             for row in rows:
                 head = await opened.head(Key(args.tenant, row.session))
                 if head is not None and head.damage:

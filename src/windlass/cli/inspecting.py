@@ -92,12 +92,15 @@ class Seen:
     def lines(self) -> list[str]:
         paint = Paint()
         model = self.state.current_model
-        found = [f"session {visible(self.found.key.session)} behind record {self.found.at_seq}, for {model.name}", ""]
+        name = visible(self.found.key.session)
+        found = [f"session {name} behind record {self.found.at_seq}, for {visible(model.name)}", ""]
         slots = self.slots()
         rows = [(name, f"{count:,}") for name, count in slots.items()]
         used = sum(slots.values())
-        rows.append(("all", f"{used:,} of {model.window_tokens:,} tokens ({used / model.window_tokens:.0%})"))
-        found += words.table(rows)
+        rows.append(("all", f"{used:,}"))
+        found += words.table(rows, right=(1,))
+        share = f"{used / model.window_tokens:.0%}" if used * 100 >= model.window_tokens else "less than 1%"
+        found[-1] += f" of {model.window_tokens:,} tokens ({share})"
         for head, text in (("instructions", self.instructions), ("tools", "\n".join(self.tools))):
             if text:
                 found += ["", paint(head, "bold"), *asking.barred(text)]
@@ -106,7 +109,7 @@ class Seen:
         for item in self.items:
             found += ["", paint(head_of(item), "bold"), *asking.barred(item_text(item))]
         if not self.items:
-            found += ["", "the history is empty"]
+            found += ["", "the history is empty: the model has been told nothing yet"]
         if self.task:
             found += ["", paint("task state (behind the history, never kept in it)", "bold"), *asking.barred(self.task)]
         return found

@@ -9,6 +9,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from .exits import ASKED, FAILED, INTERRUPTED, OK, SLEEPING, USAGE
 
@@ -68,6 +69,32 @@ exit codes: 0 done, 1 it failed, 2 it was called wrongly, 3 waits for a person, 
 """
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints read like those of every verb."""
+
+    def error(self, message: str) -> NoReturn:
+        """Says what is wrong, how it is called and where more is written."""
+        from .text import tell, visible
+
+        tell(f"windlass: {visible(message)}\n{self.format_usage().strip()}", sys.stderr)
+        tell(f"'{self.prog} --help' says more", sys.stderr)
+        self.exit(USAGE)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        # argparse words this differently in each version of Python, and lists what it should not.
+        if action.choices is not None and value not in action.choices:
+            if action.dest == "verb":
+                raise argparse.ArgumentError(None, no_verb(value))
+            raise argparse.ArgumentError(action, f"{value!r} is none of {', '.join(map(str, action.choices))}")
+
+
+def no_verb(word: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(word, VERBS, n=1)
+    return f"there is no verb {word!r}" + (f": did you mean {near[0]!r}?" if near else "")
+
+
 class ShowVersion(argparse.Action):
     """Prints the version; looked up only when somebody asks."""
 
@@ -81,9 +108,7 @@ class ShowVersion(argparse.Action):
 def build(argv: Sequence[str]) -> argparse.ArgumentParser:
     """The parser. Only the verb that is asked for is configured, so that the others need not be imported."""
     raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        prog="windlass", description="A durable agent runtime.", epilog=EXAMPLES, formatter_class=raw
-    )
+    parser = Parser(prog="windlass", description="A durable agent runtime.", epilog=EXAMPLES, formatter_class=raw)
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="print the version and exit")
     verbs = parser.add_subparsers(dest="verb", metavar="<verb>", title="verbs")
     wanted = next((word for word in argv if not word.startswith("-")), None)
@@ -129,9 +154,9 @@ def perform(args: argparse.Namespace) -> int:
 
 
 def complain(error: Exception, code: int) -> int:
-    from .text import visible
+    from .text import tell, visible
 
-    print(f"windlass: {visible(str(error))}", file=sys.stderr)
+    tell(f"windlass: {visible(str(error))}", sys.stderr)
     return code
 
 

@@ -27,6 +27,9 @@ ABILITIES = (
     ("native_output", "output"),
     ("thinking", "thinking"),
 )
+LEGEND = "READY: its key is in the environment, or it is installed. CAN: " + ", ".join(
+    f"{word[0]} {word}" for _, word in ABILITIES
+)
 PULLABLE = ("embedded",)
 MICROS_PER_USD = 1_000_000
 
@@ -68,11 +71,15 @@ def show(name: str | None, *, as_json: bool) -> int:
 
         print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
         return 0
+    from .text import tell
+
     for line in table(rows):
         print(line)
-    print(f"\n* {chosen.name}: {chosen.why}")
+    print()
+    tell(LEGEND)
+    tell(f"* {chosen.name}: {chosen.why}")
     if problem is not None:
-        print(f"  {problem}")
+        tell(f"  {problem}")
     return 0
 
 
@@ -108,23 +115,23 @@ def usable(info: Any) -> bool:
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
     """The rows as text: a mark, the name, whether it can be used, its window, its price and what it can do."""
-    head = (" ", "model", "key", "window", "$/M in", "$/M out", "abilities")
-    lines = [head]
+    from . import words
+
+    lines: list[tuple[str, ...]] = [("", "MODEL", "READY", "WINDOW", "$/M IN", "$/M OUT", "CAN")]
     for entry in rows:
         price = entry["price"]
         lines.append(
             (
-                "*" if entry["chosen"] else " ",
+                "*" if entry["chosen"] else "",
                 entry["name"],
                 "yes" if entry["usable"] else "-",
                 f"{entry['window_tokens'] // 1000}k",
                 dollars(price, "input"),
                 dollars(price, "output"),
-                " ".join(entry["abilities"]),
+                "".join(word[0] if word in entry["abilities"] else "-" for _, word in ABILITIES),
             )
         )
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    return words.table(lines, right=(3, 4, 5))
 
 
 def dollars(price: dict[str, Any] | None, field: str) -> str:

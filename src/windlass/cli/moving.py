@@ -10,12 +10,12 @@ import sys
 from collections.abc import AsyncIterator
 from typing import IO
 
-from windlass.events.errors import UsageError
+from windlass.events.errors import Damaged, UsageError
 from windlass.store.base import IndexRow, Key, Query, Store
 from windlass.store.transfer import export_session, import_session
 
 from . import sending, stores, words
-from .text import visible
+from .text import tell, visible
 
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -36,13 +36,19 @@ async def fork(args: argparse.Namespace) -> int:
         head = await store.head(key)
         if args.at is not None and head is not None and not 1 <= args.at <= head.seq:
             raise UsageError(f"--at {args.at}: session {key.session!r} has the records 1 to {head.seq}")
+        if args.new is not None and await store.head(Key(args.tenant, args.new)) is not None:
+            raise UsageError(f"session {args.new!r} is there already: give the fork another id with --as")
         async with Runtime(store, tenant=args.tenant) as runtime:
             made = await runtime.fork(key, args.new, at_seq=args.at)
         head = await store.head(made.key)
         origin = head.origin if head is not None else None
+        agent = visible((await stores.row_of(store, key)).agent)
     session = visible(made.session_id)
-    print(f"{session} goes on from record {origin.seq if origin else '?'} of {visible(key.session)}")
-    print(f"  windlass run --agent FILE.py:NAME --session {session}{sending.at(args)} 'what to do now'")
+    seq = origin.seq if origin is not None else 0
+    tell(f"{session} goes on from record {seq} of {visible(key.session)}")
+    if args.at is not None and seq < args.at:
+        tell(f"(record {args.at} lies within an append; the one before it ends at {seq})")
+    print(f"  windlass run --agent FILE.py:{agent} --session {session}{sending.at(args)} 'what to do now'")
     return 0
 
 
@@ -57,7 +63,7 @@ async def export(args: argparse.Namespace) -> int:
             sys.stdout.buffer.flush()
             return 0
         count = await written(pathlib.Path(args.file), lines)
-    print(f"exported {visible(key.session)}: {count:,} bytes in {args.file}")
+    tell(f"exported {visible(key.session)}: {count:,} bytes in {visible(args.file)}")
     return 0
 
 
@@ -95,9 +101,14 @@ async def bring(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"cannot read {args.file!r}: {error.strerror or error}") from error
     async with stores.opened(args, make=True) as store:
-        found = await import_session(store, chunks(source), key=key)
+        try:
+            found = await import_session(store, chunks(source), key=key)
+        except Damaged as damage:
+            raise UsageError(
+                f"{args.file!r} is no whole export of a session: {damage}. Nothing was imported."
+            ) from None
         head = await store.head(found)
-    print(f"imported {visible(found.session)}: {words.plural(head.seq if head else 0, 'record')}, verified")
+    tell(f"imported {visible(found.session)}: {words.plural(head.seq if head else 0, 'record')}, verified")
     return 0
 
 
@@ -114,23 +125,24 @@ async def prune(args: argparse.Namespace) -> int:
         )
         found = await store.find(query)
         kept = await with_forks(store, args.tenant, found)
-        removed = 0
-        for row in found:
-            if row.session in kept:
-                print(
-                    f"keep    {visible(row.session)}  forks refer to it: {', '.join(map(visible, kept[row.session]))}"
-                )
-                continue
-            print(f"{'remove' if args.yes else 'would remove'}  {visible(row.session)}  {age_of(row)} old")
-            removed += 1
-            if args.yes:
-                await store.delete(Key(args.tenant, row.session))
+        going = [row for row in found if row.session not in kept]
+        for row in going if args.yes else ():
+            await store.delete(Key(args.tenant, row.session))
+    verb = "removed" if args.yes else "would remove"
+    rows = [
+        ("kept", visible(row.session), f"its forks need it: {', '.join(map(visible, kept[row.session]))}")
+        if row.session in kept
+        else (verb, visible(row.session), f"{age_of(row)} old")
+        for row in found
+    ]
+    for line in words.table(rows):
+        print(line)
     if not found:
-        print(f"no session at rest is older than {args.older_than}")
+        tell(f"no session at rest is older than {args.older_than}: nothing to remove")
     elif args.yes:
-        print(f"removed {words.plural(removed, 'session')}")
+        tell(f"removed {words.plural(len(going), 'session')}")
     else:
-        print(f"a dry run: nothing was changed; --yes removes {words.plural(removed, 'session')}")
+        tell(f"a dry run: nothing was changed; --yes removes {words.plural(len(going), 'session')}")
     return 0
 
 

@@ -98,7 +98,7 @@ class Narrator:
 
     def _retry(self, event: RetryPlanned) -> None:
         plan = event.plan
-        self.note(f"(waiting {words.seconds(plan.chosen_ms)}, then attempt {plan.attempt} of {plan.attempts_max})")
+        self.note(f"(waiting {words.wait(plan.chosen_ms)}, then attempt {plan.attempt} of {plan.attempts_max})")
 
     def _rejected(self, event: OutputRejected) -> None:
         self.note(f"(the answer does not fit the schema: {one_line('; '.join(event.errors), RESULT_CHARS_MAX)})")

@@ -11,8 +11,15 @@ import msgspec
 from windlass.store.base import IndexRow, Query, Store
 
 from . import options, stores, words
-from .text import Paint, is_terminal, one_line, visible, width_of
+from .text import Paint, cells, hung, is_terminal, one_line, tell, visible, width_of
 
+HEAD = ("SESSION", "STATE", "AGENT", "AGE", "COST")
+REST = ("WAITING FOR", "TITLE")
+NOTHING = "-"
+TITLE_CHARS = (60, 40, 20)
+"""How much of a title is shown: the first that fits beside the rest."""
+WIDE = 10_000
+"""What does not go to a screen is not cut."""
 COLOURS = {"running": "green", "asked": "yellow", "sleeping": "blue", "parked": "red"}
 
 
@@ -28,11 +35,20 @@ async def show(args: argparse.Namespace) -> int:
         print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
         return 0
     if not rows:
-        print(f"no session in {options.place_of(args)} fits" if filtered(args) else "no session yet: 'windlass run'")
+        tell(none(args))
         return 0
-    for line in table(rows, stores.now_ms(), width_of(sys.stdout) if is_terminal(sys.stdout) else 0):
+    for line in table(rows, stores.now_ms(), width_of(sys.stdout) if is_terminal(sys.stdout) else WIDE):
         print(line)
+    if len(rows) == args.limit:
+        tell(f"the {words.plural(args.limit, 'session')} that changed last; --limit shows more")
     return 0
+
+
+def none(args: argparse.Namespace) -> str:
+    place = visible(options.place_of(args))
+    if filtered(args):
+        return f"no session in {place} fits: 'windlass ps' lists all of them"
+    return f"no session in {place} yet: begin one with 'windlass run' or 'windlass chat'"
 
 
 def filtered(args: argparse.Namespace) -> bool:
@@ -46,39 +62,51 @@ async def find(store: Store, args: argparse.Namespace) -> list[IndexRow]:
 
 
 def table(rows: list[IndexRow], now: int, width: int) -> list[str]:
-    """The rows as text, cut to a screen where there is one."""
+    """The rows as text. Where they are wider than the screen, titles are cut; where that is not enough, what a session
+    waits for and its title stand beneath it."""
     paint = Paint()
-    cells = [("SESSION", "STATE", "AGENT", "AGE", "COST", "WAITING FOR")]
-    cells += [
-        (
-            visible(row.session),
-            row.state,
-            visible(row.agent) or "-",
-            words.span(now - row.updated_ms) if row.updated_ms else "-",
-            words.dollars(row.cost_nanos),
-            waits(row, now),
-        )
-        for row in rows
-    ]
-    lines = words.table(cells)
-    found = [one_line_of(line, width) for line in lines]
-    return [found[0]] + [
-        line.replace(f" {row.state} ", f" {paint(row.state, COLOURS.get(row.state, ''))} ", 1)
-        for line, row in zip(found[1:], rows, strict=True)
-    ]
+    for most in TITLE_CHARS:
+        lines = words.table([(*HEAD, *REST), *(cells_of(row, now, most) for row in rows)])
+        if max(map(cells, lines)) <= width:
+            return [lines[0], *(painted(line, row, paint) for line, row in zip(lines[1:], rows, strict=True))]
+    short = words.table([HEAD, *(cells_of(row, now, 0)[: len(HEAD)] for row in rows)])
+    found = [short[0]]
+    for line, row in zip(short[1:], rows, strict=True):
+        found.append(painted(line, row, paint))
+        found += [piece for more in beneath(row, now) for piece in hung(more, width, "    ")]
+    return found
 
 
-def one_line_of(line: str, width: int) -> str:
-    return line if not width or len(line) <= width else line[: width - 1] + "…"
+def cells_of(row: IndexRow, now: int, title: int) -> tuple[str, ...]:
+    return (
+        visible(row.session),
+        row.state,
+        visible(row.agent) or NOTHING,
+        words.span(now - row.updated_ms) if row.updated_ms else NOTHING,
+        words.dollars(row.cost_nanos),
+        waits(row, now) or NOTHING,
+        one_line(row.title, title) if row.title and title else NOTHING,
+    )
+
+
+def beneath(row: IndexRow, now: int) -> list[str]:
+    """What does not fit beside a session."""
+    title = [f"  “{one_line(row.title, TITLE_CHARS[0])}”"] if row.title else []
+    waiting = waits(row, now)
+    return title + ([f"  waits for {waiting}"] if waiting else [])
+
+
+def painted(line: str, row: IndexRow, paint: Paint) -> str:
+    return line.replace(f" {row.state} ", f" {paint(row.state, COLOURS.get(row.state, ''))} ", 1)
 
 
 def waits(row: IndexRow, now: int) -> str:
-    """What would make a session go on."""
+    """What would make a session go on; empty where nothing is awaited."""
     if row.waiting_for:
         return one_line(", ".join(row.waiting_for), 200)
     if row.next_wake_ms is not None:
         left = row.next_wake_ms - now
-        return f"wakes in {words.span(left)}" if left > 0 else "was to wake: nobody drives it"
-    if row.owed:
-        return f"agent {visible(row.agent)!r} (whoever drives it)"
-    return one_line(row.title, 60) if row.title else "-"
+        return f"its time, in {words.span(left)}" if left > 0 else "whoever drives it: its time has come"
+    if row.owed and row.state != "running":
+        return f"whoever drives agent {visible(row.agent)!r}"
+    return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -49,6 +50,7 @@ class Timeline:
     def __init__(self, *, width: int, paint: Paint, full: bool = False, all_records: bool = False) -> None:
         self._width = width
         self._paint = paint
+        self.full = full
         self._most = None if full else TEXT_MAX
         self._all = all_records
         self._tools: dict[str, str] = {}
@@ -168,11 +170,21 @@ def _ended(view: Timeline, event: re_.Terminal) -> str:
     return said
 
 
+def _by(actor: str, why: str) -> str:
+    return f"by {actor}: {why}" if why else f"by {actor}"
+
+
+def _runner(view: Timeline, name: str) -> str:
+    """Who drove it: a process of some machine by its number, where its name says so."""
+    found = None if view.full else re.search(r":(\d+):\d+$", name)
+    return f"process {found[1]}" if found else visible(name)
+
+
 Teller = tuple[str, Callable[[Timeline, Any], str], str]
 
 TELLERS: dict[type[Event], Teller] = {
     se.SessionStarted: ("session started", _started, "bold"),
-    se.SessionResumed: ("session resumed", lambda v, e: f"epoch {e.epoch}, by {visible(e.runner)}", "blue"),
+    se.SessionResumed: ("session resumed", lambda v, e: f"epoch {e.epoch}, by {_runner(v, e.runner)}", "blue"),
     se.SessionForked: ("session forked", lambda v, e: f"from {visible(e.origin_id)} at {e.at_seq}", "blue"),
     se.SessionRewound: (
         "session rewound",
@@ -184,8 +196,8 @@ TELLERS: dict[type[Event], Teller] = {
     se.TaskCompleted: ("task completed", lambda v, e: v.cut(e.summary), "green"),
     re_.PromptReceived: ("prompt", _prompt, "bold"),
     re_.WakeReceived: ("wake", lambda v, e: f"by {visible(e.actor)}", "blue"),
-    re_.InterruptReceived: ("interrupt", lambda v, e: v.cut(f"by {e.actor} {e.reason}"), "yellow"),
-    re_.CancelReceived: ("cancel", lambda v, e: v.cut(f"by {e.actor} {e.reason}"), "yellow"),
+    re_.InterruptReceived: ("interrupt", lambda v, e: v.cut(_by(e.actor, e.reason)), "yellow"),
+    re_.CancelReceived: ("cancel", lambda v, e: v.cut(_by(e.actor, e.reason)), "yellow"),
     re_.CommandRefused: ("command refused", lambda v, e: v.cut(f"{e.code}: {e.message}"), "yellow"),
     re_.QueueChanged: ("queue", lambda v, e: f"{e.operation} {', '.join(map(visible, e.prompt_ids))}", "dim"),
     re_.RunStarted: (
@@ -197,7 +209,7 @@ TELLERS: dict[type[Event], Teller] = {
     te.ModelRequested: ("model requested", lambda v, e: f"{visible(e.model)}, attempt {e.attempt}", "dim"),
     te.ModelReplied: ("model replied", _replied, "green"),
     te.ModelFailed: ("model failed", lambda v, e: v.cut(f"{e.failure.kind}: {e.failure.message}"), "red"),
-    te.RetryPlanned: ("retry planned", lambda v, e: f"in {words.seconds(e.plan.chosen_ms)}", "yellow"),
+    te.RetryPlanned: ("retry planned", lambda v, e: f"in {words.wait(e.plan.chosen_ms)}", "yellow"),
     te.OutputRejected: ("output rejected", lambda v, e: v.cut("; ".join(e.errors)), "yellow"),
     ce.ToolRequested: ("tool requested", lambda v, e: v.tool(e.call_id), "dim"),
     ce.ToolAllowed: ("tool allowed", lambda v, e: f"{v.tool(e.call_id)} by {e.by} {visible(e.rule)}".rstrip(), "dim"),
@@ -222,7 +234,7 @@ TELLERS: dict[type[Event], Teller] = {
     ),
     pe.PermissionDenied: (
         "denied",
-        lambda v, e: v.cut(f"{e.request_id} by {e.actor} {e.body.feedback if e.body else ''}".rstrip()),
+        lambda v, e: v.cut(f"{e.request_id} {_by(e.actor, e.body.feedback if e.body else '')}"),
         "yellow",
     ),
     qe.QuestionRequested: ("question", _question, "yellow"),

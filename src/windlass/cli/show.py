@@ -14,8 +14,10 @@ from windlass.kernel.owed import overview
 from windlass.kernel.state import State
 from windlass.store.base import Key, Query, Store
 
-from . import asking, options, stores, words
-from .text import Paint, one_line, visible
+from . import asking, options, sending, stores, words
+from .text import Paint, one_line, tell, visible
+
+LABEL_WIDTH = 9
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,8 +40,9 @@ async def show(args: argparse.Namespace) -> int:
         print(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
         return 0
     for line in about(key, found.state, inbox=len(waiting), forks=forks):
-        print(line)
-    for line in open_questions(found, options.place_of(args)):
+        tell(line, indent=" " * LABEL_WIDTH)
+    asked = open_questions(found, options.place_of(args), sending.at(args))
+    for line in asked or ["", *how_to_go_on(found.state, visible(key.session), sending.at(args))]:
         print(line)
     return 0
 
@@ -49,7 +52,7 @@ def about(key: Key, state: State, *, inbox: int, forks: list[str]) -> list[str]:
     view = overview(state)
     rows = [
         ("session", f"{visible(key.session)}{f'  “{one_line(view.title, 48)}”' if view.title else ''}"),
-        ("state", view.state),
+        ("state", state_of(state)),
         ("agent", f"{visible(view.agent)}   model {visible(state.model.name)}   mode {state.mode}"),
         ("tools", ", ".join(map(visible, state.tools)) or "none"),
         ("log", f"{words.plural(state.seq, 'record')}, {words.plural(state.turns, 'turn')}"),
@@ -68,7 +71,28 @@ def about(key: Key, state: State, *, inbox: int, forks: list[str]) -> list[str]:
     return words.table(rows)
 
 
-def open_questions(found: stores.Folded, place: str) -> list[str]:
+def state_of(state: State) -> str:
+    """What it does, and where it rests, why."""
+    view = overview(state)
+    if view.waiting_for:
+        return f"{view.state}: waits for {', '.join(map(visible, view.waiting_for))}"
+    if state.resumable and view.state == "idle":
+        return "idle: its last run was stopped and may go on"
+    return view.state
+
+
+def how_to_go_on(state: State, session: str, at: str) -> list[str]:
+    """The command that makes a session go on which waits for nobody."""
+    agent = visible(state.agent.name)
+    run = f"  windlass run --agent FILE.py:{agent} --session {session}{at}"
+    if state.active:
+        return [f"  windlass logs {session} -f{at}"]
+    if state.resumable or state.timers or state.queue:
+        return [f"  windlass wake {session}{at}", run]
+    return [f"{run} 'what to do now'"]
+
+
+def open_questions(found: stores.Folded, place: str, at: str) -> list[str]:
     """What waits for a person, whole, and the commands that answer it."""
     paint, lines = Paint(), []
     for ask in found.state.asks.values():
@@ -81,8 +105,9 @@ def open_questions(found: stores.Folded, place: str) -> list[str]:
         lines += asking.how_to_answer(found.key.session, ask.ask_id, ask.kind, place)
     for call in found.state.calls.values():
         if call.status == "unknown":
+            settle = f"  windlass settle {visible(found.key.session)} {call.call_id}"
             lines += ["", f"the outcome of {visible(call.tool)} [{call.call_id}] is unknown; say what happened with"]
-            lines.append(f"  windlass settle {found.key.session} {call.call_id} happened|did_not_happen|run_again")
+            lines += [f"{settle} {outcome}{at}" for outcome in ("happened", "did_not_happen", "run_again")]
     return lines
 
 
@@ -108,6 +133,7 @@ async def cost(args: argparse.Namespace) -> int:
 
 async def costs(args: argparse.Namespace) -> int:
     """Every session of the store."""
+    place = visible(options.place_of(args))
     async with stores.opened(args) as store:
         rows = [
             {
@@ -119,7 +145,7 @@ async def costs(args: argparse.Namespace) -> int:
             }
             for row in await every(store, args.tenant)
         ]
-    print_costs(rows, "session", as_json=args.json, empty=f"no session in {options.place_of(args)} yet")
+    print_costs(rows, "session", as_json=args.json, empty=f"no session in {place} yet: nothing was spent")
     return 0
 
 
@@ -132,7 +158,7 @@ def print_costs(rows: list[dict[str, Any]], what: str, *, as_json: bool, empty: 
         print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
         return
     if not rows:
-        print(empty)
+        tell(empty)
         return
     names = [name for name in rows[0] if name != "cost_nanos"]
     cells = [[name.upper().replace("_", " ") for name in names] + ["COST"]]
@@ -141,7 +167,8 @@ def print_costs(rows: list[dict[str, Any]], what: str, *, as_json: bool, empty: 
     if len(rows) > 1:
         sums = ["sum" if name == what else total(rows, name) for name in names]
         cells.append([*sums, words.dollars(sum(row["cost_nanos"] for row in rows))])
-    for line in words.table(cells):
+    numbers = [n for n, name in enumerate([*names, "cost"]) if name not in ("model", "session", "agent")]
+    for line in words.table(cells, right=numbers):
         print(line)
 
 

@@ -21,7 +21,7 @@ PLACES_SHOWN_MAX = 100
 def configure(parser: argparse.ArgumentParser) -> None:
     """Describes the verb."""
     parser.epilog = EXAMPLES
-    parser.add_argument("seed", type=int, help="decides everything that happens")
+    parser.add_argument("seed", type=int, metavar="SEED", help="decides everything that happens")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many seeds, beginning with this one")
     parser.add_argument("--steps", type=int, metavar="N", help="how many acts of the world with faults (200)")
     parser.add_argument(
@@ -35,20 +35,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Does it."""
+    from windlass.events.errors import UsageError
     from windlass.testing.simulator import STEPS_MIN, SimFailure, simulate
 
+    from .text import tell, visible
+
     steps = STEPS_MIN if args.steps is None else args.steps
-    for seed in range(args.seed, args.seed + max(1, args.seeds)):
+    if steps < STEPS_MIN:
+        raise UsageError(f"--steps {steps}: a world needs at least {STEPS_MIN} to get into trouble")
+    if args.seeds < 1:
+        raise UsageError(f"--seeds {args.seeds}: give a number from 1 up")
+    for seed in range(args.seed, args.seed + args.seeds):
         try:
             found = simulate(seed, steps=steps, mode=args.mode, trace=args.trace)
         except SimFailure as failure:
             for line in failure.trace:
                 print(line)
-            print(failure, file=sys.stderr)
+            tell(visible(str(failure)), sys.stderr)
             return 1
         for line in found.trace:
             print(line)
-        print(
+        tell(
             f"seed {seed}: no rule broken in {found.steps} steps, {found.runs} runs, {found.crashes} crashes, "
             f"{found.appends} appends, {found.seconds:.0f} s of simulated time"
         )

@@ -131,6 +131,22 @@ def width_of(out: TextIO) -> int:
     return max(WIDTH_MIN, min(found, WIDTH_MAX))
 
 
+def tell(text: str, out: TextIO | None = None, *, indent: str = "  ") -> None:
+    """Prints visible text: on a terminal wrapped between words, what follows a line's first piece indented; elsewhere
+    each line whole, for programs."""
+    out = out or sys.stdout
+    lines = text.split("\n")
+    if is_terminal(out):
+        lines = [piece for line in lines for piece in hung(line, width_of(out), indent)]
+    print("\n".join(lines), file=out)
+
+
+def hung(line: str, width: int, indent: str) -> list[str]:
+    """A line folded to a width, all but the first piece behind an indent."""
+    first, *rest = fold_lines(line, width - cells(indent)) if cells(line) > width else [line]
+    return [first, *(indent + piece for piece in rest)]
+
+
 class Paint:
     """Colours where they are wanted: on a terminal that is not dumb, unless NO_COLOR is set."""
 

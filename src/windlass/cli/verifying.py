@@ -14,7 +14,7 @@ from windlass.store.base import Key, Query, Store
 from windlass.store.chain import history, verify_chain
 
 from . import options, stores, words
-from .text import Paint, visible
+from .text import Paint, tell, visible
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,12 +55,19 @@ async def verdict(store: Store, key: Key) -> dict[str, Any]:
 
 def show(found: list[dict[str, Any]], place: str) -> None:
     paint = Paint()
-    for one in found:
+    rows = [(visible(one["session"]), words.plural(one["records"], "record"), one["hash"][:16]) for one in found]
+    for one, line in zip(found, words.table(rows, right=(1,)), strict=True):
         mark = paint("ok     ", "green") if one["sound"] else paint("DAMAGED", "red")
-        print(
-            f"{mark}  {visible(one['session'])}  {words.plural(one['records'], 'record')}  {one['hash'][:16]}".rstrip()
-        )
+        print(f"{mark}  {line}")
         for problem in one["problems"]:
-            print(f"         {visible(problem)}")
+            tell(f"         {visible(problem)}", indent=" " * 11)
+    bad = sum(not one["sound"] for one in found)
     if not found:
-        print(f"no session in {place} yet")
+        tell(f"no session in {visible(place)} yet: there is nothing to verify")
+    elif bad:
+        tell(
+            f"{bad} of {words.plural(len(found), 'session')} damaged: 'windlass logs' shows what stands before the "
+            "damage, and 'windlass fork SESSION --at SEQ' goes on from there"
+        )
+    else:
+        tell(f"{words.plural(len(found), 'session')}, every record as it was written")

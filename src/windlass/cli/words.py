@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,6 +25,11 @@ def span(ms: int) -> str:
 def seconds(ms: int) -> str:
     """A duration to the tenth of a second."""
     return f"{ms / 1000:.1f} s" if ms >= 100 else f"{ms} ms"
+
+
+def wait(ms: int) -> str:
+    """How long something waits: to the tenth of a second where it is short."""
+    return seconds(ms) if ms < STEPS[2][0] else span(ms)
 
 
 def clock(at_ms: int) -> str:
@@ -66,12 +71,16 @@ def called(tool: str, args: Any) -> str:
     return f"{visible(tool)}({inside})"
 
 
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as aligned columns. Expects visible text."""
+def table(rows: Sequence[Sequence[str]], *, right: Container[int] = ()) -> list[str]:
+    """Rows as aligned columns, those named in `right` to the right. Expects visible text."""
     if not rows:
         return []
     widths = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(padded(text, width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return ["  ".join(_cell(text, widths[n], n in right) for n, text in enumerate(row)).rstrip() for row in rows]
+
+
+def _cell(text: str, width: int, right: bool) -> str:
+    return " " * max(0, width - cells(text)) + text if right else padded(text, width)
 
 
 def plural(count: int, noun: str) -> str:

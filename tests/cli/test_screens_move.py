@@ -1,0 +1,170 @@
+"""Verbs on whole sessions: what each shows where it works, has nothing to work on, or is called wrongly."""
+
+from __future__ import annotations
+
+import pytest
+
+from .screens import Case, look
+
+SCREENS = [
+    Case(
+        verb="fork",
+        kind="normal",
+        words="fork done --as again",
+        shown="""\
+again goes on from record 16 of done
+  windlass run --agent FILE.py:free --session again 'what to do now'
+""",
+    ),
+    Case(
+        verb="fork",
+        kind="normal",
+        words="fork done --at 10 --as again",
+        shown="""\
+again goes on from record 9 of done
+(record 10 lies within an append; the one before it ends at 9)
+  windlass run --agent FILE.py:free --session again 'what to do now'
+""",
+    ),
+    Case(
+        verb="fork",
+        kind="empty",
+        words="fork -",
+        code=2,
+        place="empty",
+        shown="""\
+windlass: there is no session in 'windlass.db' yet: begin one with 'windlass
+  run'
+""",
+    ),
+    Case(
+        verb="fork",
+        kind="error",
+        words="fork done --at 99",
+        code=2,
+        shown="""\
+windlass: --at 99: session 'done' has the records 1 to 16
+""",
+    ),
+    Case(
+        verb="fork",
+        kind="error",
+        words="fork done --as march",
+        code=2,
+        shown="""\
+windlass: session 'march' is there already: give the fork another id with --as
+""",
+    ),
+    Case(
+        verb="export",
+        kind="normal",
+        words="export done done.jsonl",
+        shown="""\
+exported done: N bytes in done.jsonl
+""",
+    ),
+    Case(
+        verb="export",
+        kind="empty",
+        words="export - it.jsonl",
+        code=2,
+        place="empty",
+        shown="""\
+windlass: there is no session in 'windlass.db' yet: begin one with 'windlass
+  run'
+""",
+    ),
+    Case(
+        verb="export",
+        kind="error",
+        words="export done gone/done.jsonl",
+        code=2,
+        shown="""\
+windlass: cannot write 'gone/done.jsonl': No such file or directory
+""",
+    ),
+    Case(
+        verb="import",
+        kind="normal",
+        words="import done.jsonl --as copy",
+        before=("export done done.jsonl",),
+        shown="""\
+imported copy: 16 records, verified
+""",
+    ),
+    Case(
+        verb="import",
+        kind="empty",
+        words="import /dev/null",
+        code=2,
+        shown="""\
+windlass: '/dev/null' is no whole export of a session: the export is cut off.
+  Nothing was imported.
+""",
+    ),
+    Case(
+        verb="import",
+        kind="error",
+        words="import agents.py",
+        code=2,
+        shown="""\
+windlass: 'agents.py' is no whole export of a session: not a line of an
+  export: Input data was truncated. Nothing was imported.
+""",
+    ),
+    Case(
+        verb="import",
+        kind="error",
+        words="import gone.jsonl",
+        code=2,
+        shown="""\
+windlass: cannot read 'gone.jsonl': No such file or directory
+""",
+    ),
+    Case(
+        verb="prune",
+        kind="normal",
+        words="prune --older-than 0s",
+        shown="""\
+would remove  done  0 s old
+would remove  held  0 s old
+a dry run: nothing was changed; --yes removes 2 sessions
+""",
+    ),
+    Case(
+        verb="prune",
+        kind="normal",
+        words="prune --older-than 0s --yes",
+        before=("fork done --as again",),
+        shown="""\
+removed  again  0 s old
+kept     done   its forks need it: again
+removed  held   0 s old
+removed 2 sessions
+""",
+    ),
+    Case(
+        verb="prune",
+        kind="empty",
+        words="prune --older-than 1d",
+        place="empty",
+        shown="""\
+no session at rest is older than 1d: nothing to remove
+""",
+    ),
+    Case(
+        verb="prune",
+        kind="error",
+        words="prune --older-than soon",
+        code=2,
+        shown="""\
+windlass: --older-than 'soon': write a number and one of s, m, h, d, w, such
+  as 30d
+""",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", SCREENS, ids=[case.name for case in SCREENS])
+def test_whole_screen(case, terminal, place):
+    assert look(terminal, case, place(case.place)) == (case.code, case.shown)

@@ -1,0 +1,293 @@
+"""Verbs that say something to a session: what each shows where somebody waits, nobody does, or a mistake."""
+
+from __future__ import annotations
+
+import pytest
+
+from .screens import Case, look
+
+SCREENS = [
+    Case(
+        verb="approve",
+        kind="normal",
+        words="approve march --wait 0",
+        shown="""\
+pay wants to run (request p8)
+│ {
+│   "invoice": "I-7",
+│   "cents": 1200
+│ }
+what an approval is bound to: DIGEST
+approved p8: pay may run
+kept in the inbox; nobody drives this session now. It goes on when agent
+  'clerk' is run:
+  windlass run --agent FILE.py:clerk --session march
+""",
+    ),
+    Case(
+        verb="approve",
+        kind="empty",
+        words="approve done",
+        code=2,
+        shown="""\
+windlass: session 'done' waits for no permission: 'windlass show done' says
+  what it does
+""",
+    ),
+    Case(
+        verb="approve",
+        kind="error",
+        words="approve march p9",
+        code=2,
+        shown="""\
+windlass: no open permission 'p9' in session 'march': open are p8 (pay)
+""",
+    ),
+    Case(
+        verb="deny",
+        kind="normal",
+        words="deny march --feedback 'ask Ada first' --wait 0",
+        shown="""\
+denied p8: pay does not run, the model is told so
+kept in the inbox; nobody drives this session now. It goes on when agent
+  'clerk' is run:
+  windlass run --agent FILE.py:clerk --session march
+""",
+    ),
+    Case(
+        verb="deny",
+        kind="empty",
+        words="deny done",
+        code=2,
+        shown="""\
+windlass: session 'done' waits for no permission: 'windlass show done' says
+  what it does
+""",
+    ),
+    Case(
+        verb="deny",
+        kind="error",
+        words="deny",
+        code=2,
+        shown="""\
+windlass: the following arguments are required: SESSION
+usage: windlass deny …
+'windlass deny --help' says more
+""",
+    ),
+    Case(
+        verb="answer",
+        kind="normal",
+        words="answer poll 2 --wait 0",
+        shown="""\
+a question (q9)
+│ Which one?
+│   1) red
+│   2) blue
+answered q9
+kept in the inbox; nobody drives this session now. It goes on when agent
+  'poll' is run:
+  windlass run --agent FILE.py:poll --session poll
+""",
+    ),
+    Case(
+        verb="answer",
+        kind="empty",
+        words="answer done yes",
+        code=2,
+        shown="""\
+windlass: session 'done' waits for no question: 'windlass show done' says what
+  it does
+""",
+    ),
+    Case(
+        verb="answer",
+        kind="error",
+        words="answer poll 7",
+        code=2,
+        shown="""\
+windlass: '7': the options are numbered 1 to 2
+""",
+    ),
+    Case(
+        verb="answer",
+        kind="error",
+        words="answer poll",
+        code=2,
+        shown="""\
+windlass: no answer to q9 was given: write it behind the session, or --decline
+""",
+    ),
+    Case(
+        verb="settle",
+        kind="normal",
+        words="settle wired c6.0 did_not_happen --wait 0",
+        shown="""\
+settled c6.0: did not happen
+kept in the inbox; nobody drives this session now. It goes on when agent
+  'banker' is run:
+  windlass run --agent FILE.py:banker --session wired
+""",
+    ),
+    Case(
+        verb="settle",
+        kind="empty",
+        words="settle done c6.0 happened",
+        code=2,
+        shown="""\
+windlass: no call 'c6.0' with an unknown outcome: open are none
+""",
+    ),
+    Case(
+        verb="settle",
+        kind="error",
+        words="settle wired c6.0 perhaps",
+        code=2,
+        shown="""\
+windlass: argument outcome: 'perhaps' is none of happened, did_not_happen,
+  run_again
+usage: windlass settle …
+'windlass settle --help' says more
+""",
+    ),
+    Case(
+        verb="interrupt",
+        kind="normal",
+        words="interrupt asleep --reason 'not now' --wait 0",
+        shown="""\
+interrupt: what runs is stopped and may go on later
+kept in the inbox; nobody drives this session now. It goes on when agent
+  'tired' is run:
+  windlass run --agent FILE.py:tired --session asleep
+""",
+    ),
+    Case(
+        verb="interrupt",
+        kind="empty",
+        words="interrupt done",
+        shown="""\
+session 'done' is idle: nothing to interrupt. Nothing was sent.
+""",
+    ),
+    Case(
+        verb="interrupt",
+        kind="error",
+        words="interrupt nobody",
+        code=2,
+        shown="""\
+windlass: no session 'nobody' in 'windlass.db': 'windlass ps' lists them
+""",
+    ),
+    Case(
+        verb="cancel",
+        kind="normal",
+        words="cancel march --wait 0",
+        shown="""\
+cancel: the run is closed for good
+kept in the inbox; nobody drives this session now. It goes on when agent
+  'clerk' is run:
+  windlass run --agent FILE.py:clerk --session march
+""",
+    ),
+    Case(
+        verb="cancel",
+        kind="empty",
+        words="cancel done",
+        shown="""\
+session 'done' is idle: nothing to cancel. Nothing was sent.
+""",
+    ),
+    Case(
+        verb="cancel",
+        kind="error",
+        words="cancel nobody",
+        code=2,
+        shown="""\
+windlass: no session 'nobody' in 'windlass.db': 'windlass ps' lists them
+""",
+    ),
+    Case(
+        verb="wake",
+        kind="normal",
+        words="wake held --wait 0",
+        shown="""\
+wake: what is owed is done now
+kept in the inbox; nobody drives this session now. It goes on when agent
+  'slow' is run:
+  windlass run --agent FILE.py:slow --session held
+""",
+    ),
+    Case(
+        verb="wake",
+        kind="empty",
+        words="wake done",
+        shown="""\
+session 'done' is idle: nothing to wake. Nothing was sent.
+""",
+    ),
+    Case(
+        verb="wake",
+        kind="empty",
+        words="wake march",
+        shown="""\
+session 'march' is asked: the session waits for an answer; 'windlass show
+  march' says for what. Nothing was sent.
+""",
+    ),
+    Case(
+        verb="wake",
+        kind="error",
+        words="wake nobody",
+        code=2,
+        shown="""\
+windlass: no session 'nobody' in 'windlass.db': 'windlass ps' lists them
+""",
+    ),
+    Case(
+        verb="queue",
+        kind="normal",
+        words="queue held --drop i6 --wait 0",
+        shown="""\
+the queue becomes: i8
+kept in the inbox; nobody drives this session now. It goes on when agent
+  'slow' is run:
+  windlass run --agent FILE.py:slow --session held
+""",
+    ),
+    Case(
+        verb="rewind",
+        kind="normal",
+        words="rewind done --to 13 --wait 0",
+        shown="""\
+rewind to 13: the model sees 3 of 4 items from here
+kept in the inbox; nobody drives this session now. It goes on when agent
+  'free' is run:
+  windlass run --agent FILE.py:free --session done
+""",
+    ),
+    Case(
+        verb="rewind",
+        kind="empty",
+        words="rewind - --to 1",
+        code=2,
+        place="empty",
+        shown="""\
+windlass: there is no session in 'windlass.db' yet: begin one with 'windlass
+  run'
+""",
+    ),
+    Case(
+        verb="rewind",
+        kind="error",
+        words="rewind done --to 99",
+        code=2,
+        shown="""\
+windlass: --to 99: session 'done' has the records 1 to 16
+""",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", SCREENS, ids=[case.name for case in SCREENS])
+def test_whole_screen(case, terminal, place):
+    assert look(terminal, case, place(case.place)) == (case.code, case.shown)
