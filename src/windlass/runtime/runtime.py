@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -368,6 +368,23 @@ class Runtime(Tending):
             active = self._active.get(key)
             if active is not None and not active.owner.busy:
                 attached.forget_code(active.owner.state)
+
+    def clients_came(self, key: Key, tools: Iterable[str]) -> None:
+        """Clients in this process run these tools of a session from now on: its calls wait for them."""
+        clients = self.attached(key).clients
+        for name in tools:
+            clients[name] = clients.get(name, 0) + 1
+
+    def clients_went(self, key: Key, tools: Iterable[str]) -> None:
+        """They are gone: what they have not done ends the run `asked`, for others to do."""
+        clients = self.attached(key).clients
+        for name in tools:
+            clients[name] -= 1
+            if not clients[name]:
+                del clients[name]
+        active = self._active.get(key)
+        if active is not None:
+            active.driver.clients_changed()
 
     async def _make_known(self, key: Key) -> None:
         """A fork whose maker died before it began is in no index yet; what waits in its inbox would never be seen."""

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from windlass.events.base import Command, Event
-from windlass.events.blocks import AnyAttachment, InputBlock, JsonObject, Text
+from windlass.events.blocks import AnyAttachment, InputBlock, JsonObject, ResultBlock, Text
 from windlass.events.calls import (
     CallReceived,
     ResultBody,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from windlass.kernel.state import State
 
     from .runtime import Runtime
+    from .serving import Serving
     from .setup import SetupSummary
 
 Outcome = Terminal | CommandCompleted | CommandRefused
@@ -232,17 +233,38 @@ class Session:
     # --- tools from outside ---
 
     async def tool_result(
-        self, call_id: str, text: str, *, ok: bool = True, command_id: str | None = None, actor: str = "user"
+        self,
+        call_id: str,
+        result: str | Sequence[ResultBlock],
+        *,
+        ok: bool = True,
+        error_code: str | None = None,
+        command_id: str | None = None,
+        actor: str = "user",
     ) -> str:
-        """Completes a call that a client was to run, or that had suspended itself."""
-        body = ResultBody(content=(Text(text=text),))
-        tokens = estimate_block(Text(text=text))
+        """Completes a call that a client was to run, or that had suspended itself: with a text, or with blocks."""
+        content: tuple[ResultBlock, ...] = (Text(text=result),) if isinstance(result, str) else tuple(result)
         return await Sent(
             self,
             ResultReceived(
-                command_id=self._id(command_id), actor=actor, call_id=call_id, ok=ok, tokens=tokens, body=body
+                command_id=self._id(command_id),
+                actor=actor,
+                call_id=call_id,
+                ok=ok,
+                error_code=error_code,
+                tokens=sum(estimate_block(block) for block in content),
+                body=ResultBody(content=content),
             ),
         )
+
+    def serve(self, *tools: Any, actor: str = "client") -> Serving:
+        """Runs external tools as their client, as long as the block is open: `async with session.serve(open_tab):`.
+        Each is an ordinary tool or function of the same name; its arguments were checked against what was declared.
+        Works in any process; where the session is driven in this one, its runs wait for the results. A call that was
+        cut off is run again by the next client, under the same `idempotency_key`."""
+        from .serving import Serving
+
+        return Serving(self, tools, actor)
 
     async def settle(
         self,
