@@ -51,7 +51,7 @@ LEASE_MS = 1
 """A dead process cannot give its lease back, so it holds it only for a moment."""
 
 LONG_TEXT = [f"word{number} " for number in range(12)]
-SCENARIOS = ("tools", "parallel", "approval", "stream", "sleep", "compaction", "queue", "fork")
+SCENARIOS = ("tools", "parallel", "approval", "stream", "sleep", "compaction", "queue", "fork", "consult")
 COMMANDS = {"queue": ("p1", "p2", "p3"), "compaction": tuple(f"p{n}" for n in range(1, 8))}
 
 
@@ -75,6 +75,8 @@ def turns_of(scenario: str) -> list[Any]:
             return [call("wait", for_ms=15), "sleeping", "done"]
         case "queue":
             return [call("put", name="a"), "one", "two", "three"]
+        case "consult":
+            return [[call("think", name="a"), call("think_once", name="b")], "done"]
         case "fork":
             return [call("put", name="a"), "done", "in the fork"]
         case _:
@@ -150,7 +152,19 @@ def tools_of(witness: Witness, *, pays: Any = "at_most_once") -> list[Any]:
         "Ask before."
         return await act(ctx, name)
 
-    return [look, put, pay, ask_first, "wait"]
+    @windlass.tool(contract="pure")
+    async def think(ctx: windlass.ToolContext, name: str) -> str:
+        "Think twice."
+        heard = [(await ctx.model(f"{name} {number}")).text for number in range(2)]
+        return f"{await act(ctx, name)}: {heard}"
+
+    @windlass.tool
+    async def think_once(ctx: windlass.ToolContext, name: str) -> str:
+        "Think, and act once."
+        heard = await ctx.model(f"once {name}")
+        return f"{await act(ctx, name)}: {heard.text}"
+
+    return [look, put, pay, ask_first, think, think_once, "wait"]
 
 
 def agent_for(scenario: str, witness: Witness, plant: str = "", url: str = "") -> windlass.Agent:
@@ -161,6 +175,8 @@ def agent_for(scenario: str, witness: Witness, plant: str = "", url: str = "") -
     def answer(request: Request) -> Any:
         if request.lane == "compact":
             return "a summary of what was said"
+        if request.lane == "tool":
+            return f"a thought about {request.items[0].content[0].text}"
         if plant == "pays_for_all_again":
             witness.say("request", request.session, request.lane, request.attempt)
         return turns[0] if small else by_history(turns)(request)

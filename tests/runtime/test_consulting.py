@@ -247,3 +247,31 @@ async def test_a_judge_that_cannot_be_asked_denies(tmp_path):
         assert "tool.denied" in await names_of(session)
         assert "tool.started" not in await names_of(session)
         await sound(session)
+
+
+async def test_a_call_that_runs_again_does_not_pay_again_for_what_it_was_told(tmp_path):
+    reached = asyncio.Event()
+
+    async def hangs(request: Any) -> Any:
+        reached.set()
+        await asyncio.get_running_loop().create_future()
+
+    @windlass.tool(contract="pure")
+    async def chain(ctx: windlass.ToolContext) -> str:
+        "Asks three times, twice the same."
+        return " ".join([(await ctx.model(word)).text for word in ("same", "same", "other")])
+
+    store = str(tmp_path / "work.db")
+    first = agent_with(two_lanes([call("chain")], ["one", "two", hangs]), chain)
+    async with windlass.open(store, agents=[first]) as rt:
+        session = await rt.session(first, "s")
+        await session.prompt("go")
+        await asyncio.wait_for(reached.wait(), 10)
+    model = two_lanes(["done"], ["three"])
+    second = agent_with(model, chain)
+    async with windlass.open(store, agents=[second]) as rt:
+        session = await rt.get("s")
+        assert (await session.result()).text == "done"
+        assert result_text(await events_of(session)) == "one two three"
+        assert [request.lane for request in model.requests] == ["tool", "main"]
+        await sound(session)
