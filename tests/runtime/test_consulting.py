@@ -275,3 +275,36 @@ async def test_a_call_that_runs_again_does_not_pay_again_for_what_it_was_told(tm
         assert result_text(await events_of(session)) == "one two three"
         assert [request.lane for request in model.requests] == ["tool", "main"]
         await sound(session)
+
+
+async def test_a_call_that_runs_again_does_not_ask_a_person_again(tmp_path):
+    reached = asyncio.Event()
+    asked: list[Any] = []
+
+    async def approver(question: Any) -> Any:
+        asked.append(question.body.message)
+        return "blue"
+
+    @windlass.tool(contract="pure")
+    async def paint(ctx: windlass.ToolContext) -> str:
+        "Asks for a colour, then thinks."
+        colour = (await ctx.ask("Which colour?")).text
+        return f"{colour}: {(await ctx.model('well?')).text}"
+
+    async def hangs(request: Any) -> Any:
+        reached.set()
+        await asyncio.get_running_loop().create_future()
+
+    store = str(tmp_path / "work.db")
+    first = agent_with(two_lanes([call("paint")], [hangs]), paint, approver=approver)
+    async with windlass.open(store, agents=[first]) as rt:
+        session = await rt.session(first, "s")
+        await session.prompt("go")
+        await asyncio.wait_for(reached.wait(), 10)
+    second = agent_with(two_lanes(["done"], ["fine"]), paint, approver=approver)
+    async with windlass.open(store, agents=[second]) as rt:
+        session = await rt.get("s")
+        assert (await session.result()).text == "done"
+        assert result_text(await events_of(session)) == "blue: fine"
+        assert asked == ["Which colour?"]
+        await sound(session)

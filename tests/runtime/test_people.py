@@ -11,8 +11,8 @@ import pytest
 import windlass
 from windlass.events.calls import ToolAllowed, ToolDenied, ToolFinished, ToolStarted
 from windlass.events.permissions import GrantsChanged, PermissionRequested, PermissionWithdrawn, ToolDetail
-from windlass.events.questions import QuestionRequested
-from windlass.events.sessions import ChangeGrants
+from windlass.events.questions import AnswerBody, QuestionRequested
+from windlass.events.sessions import ChangeGrants, NoticeGiven
 from windlass.runtime.approvals import PermissionAsk, QuestionAsk, Reply
 from windlass.runtime.conditions import evaluate
 from windlass.runtime.policy import explain
@@ -543,3 +543,24 @@ async def test_one_runtime_lists_what_waits_over_all_sessions(tmp_path):
         assert sorted(row.session for row in rows) == ["a", "b", "c"]
         assert all(len(row.waiting_for) == 1 and not row.owed for row in rows)
     await store.close()
+
+
+@pytest.mark.parametrize("said", ["yes", 7, Reply(body=AnswerBody())])
+async def test_an_approver_that_says_nonsense_leaves_the_request_open_for_others(tmp_path, said):
+    asked: list[Any] = []
+
+    async def approver(ask: Any) -> Any:
+        asked.append(ask.request_id)
+        return said
+
+    agent = clerk(payment(), "paid", approver=approver)
+    async with windlass.open(str(tmp_path / "work.db"), agents=[agent]) as rt:
+        session = await rt.session(agent)
+        await session.prompt("go")
+        assert (await session.result()).status == "asked"
+        assert len(asked) == 1, "nobody is asked in a circle"
+        notices = [event.message for event in only(await events_of(session), NoticeGiven)]
+        assert notices == [f"an approver says True, False, Approve or Deny of a call, not {said!r}"]
+        await session.approve(asked[0])
+        assert (await session.result()).text == "paid"
+        await sound(session)

@@ -8,8 +8,9 @@ from typing import Literal
 import msgspec
 
 from windlass.events.base import Command
+from windlass.events.errors import UsageError
 from windlass.events.permissions import AnyDetail, FeedbackBody, PermissionApproved, PermissionDenied, Scope
-from windlass.events.questions import AnswerBody, AnswerReceived, QuestionBody
+from windlass.events.questions import Answer, AnswerBody, AnswerReceived, QuestionBody
 
 
 class PermissionAsk(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +57,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     action: str | None = None
 
 
-Verdict = Approve | Deny | Reply | bool | None
-"""True and False are short for a plain yes and no; None means that nobody is there now."""
+Verdict = Approve | Deny | Reply | str | bool | None
+"""True and False are short for a plain yes and no, a text answers a question; None means that nobody is there now."""
 
 Approver = Callable[[PermissionAsk | QuestionAsk], Awaitable[Verdict]]
 """Asks whoever may answer. May wait as long as it likes; the run waits for it."""
@@ -69,6 +70,8 @@ def command_for(asked: PermissionAsk | QuestionAsk, verdict: Verdict, *, command
         return None
     actor = "approver"
     if isinstance(asked, QuestionAsk):
+        if isinstance(verdict, str):
+            verdict = Reply(body=AnswerBody(answers=(Answer(index=0, text=verdict),)))
         if isinstance(verdict, Reply):
             return AnswerReceived(
                 command_id=command_id,
@@ -84,9 +87,11 @@ def command_for(asked: PermissionAsk | QuestionAsk, verdict: Verdict, *, command
             actor=actor,
             question_id=asked.question_id,
             outcome="declined" if declined else "answered",
-            action=None if declined else "approve",
+            action="approve" if asked.kind == "plan" and not declined else None,
             body=AnswerBody(feedback=verdict.feedback if isinstance(verdict, Deny) else ""),
         )
+    if not isinstance(verdict, bool | Approve | Deny):
+        raise UsageError(f"an approver says True, False, Approve or Deny of a call, not {verdict!r}")
     if verdict is True or isinstance(verdict, Approve):
         given = verdict if isinstance(verdict, Approve) else Approve()
         return PermissionApproved(

@@ -224,7 +224,10 @@ class Driver:
             if isinstance(fact, ModelReplied | ModelFailed):
                 self._tell(fact.request_id, Outcome(fact, events) if events is not None else None)
         elif done is not None:
-            await self._report(done, takes=(done.command_id,))
+            taken = await self._report(done, takes=(done.command_id,))
+            if taken is None and isinstance(effect, AskPerson):
+                # What the approver said does not fit the question: others may answer it, nobody is asked in a circle.
+                await self._report(ApproverMissed(request_ids=(effect.ask_id,)))
         elif isinstance(effect, AskPerson):
             await self._report(ApproverMissed(request_ids=(effect.ask_id,)))
 

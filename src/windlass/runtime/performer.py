@@ -11,7 +11,7 @@ from windlass.events.base import Command, Fact
 from windlass.events.blocks import JsonObject, Text
 from windlass.events.calls import CallBody, CallReceived, PreparedBody, ResultBody, ToolFinished, ToolPrepared
 from windlass.events.context import ContextArchived
-from windlass.events.errors import CodecError
+from windlass.events.errors import CodecError, UsageError
 from windlass.events.failures import Failure, HookPoint, failure
 from windlass.events.hooks import HookRuling
 from windlass.events.items import HistoryItem, ModelSettings
@@ -354,11 +354,13 @@ class Performer:
             return None
         try:
             verdict = await self.approver(asked)
+            return command_for(asked, verdict, command_id=f"approver:{self.owner.ports.fresh_id()}")
         except Exception as error:  # whoever asks people may break; the request stays open for others to answer
             told = f"the approver raised {type(error).__name__}"
+            if isinstance(error, UsageError):
+                told = str(error)
             await self.owner.take(NoticeGiven(level="error", code="approver_failed", message=told))
             return None
-        return command_for(asked, verdict, command_id=f"approver:{self.owner.ports.fresh_id()}")
 
 
 async def arguments_of(call: Call, event_at: Callable[[int], Awaitable[Any]]) -> CallBody:

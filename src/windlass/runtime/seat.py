@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windlass.events import codec
 from windlass.events.base import Event
 from windlass.events.blocks import JsonObject, Text
 from windlass.events.calls import ToolAsked
@@ -17,9 +16,9 @@ from windlass.events.questions import AnswerBody, AnswerReceived, QuestionBody, 
 from windlass.events.sessions import NoticeGiven
 from windlass.events.turns import AsideLane, AskBody, ModelAsked, ModelReplied, ModelRequested, RetryPlanned
 from windlass.models.tokens import estimate_json, estimate_text
-from windlass.store.chain import history
 from windlass.tools.context import Answered, ModelAnswer, ModelAsk, Note, Progress, ToolError
 
+from .heard import Heard
 from .hub import Record
 from .owner import Owner
 
@@ -33,9 +32,7 @@ class SessionSeat:
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._notes = 0
-        self._since_seq = owner.state.seq
-        self._heard: dict[str, list[tuple[ModelAsked, ModelReplied]]] = {}
-        """What calls of earlier owners were answered, by call: a call that runs again need not pay for it again."""
+        self._heard = Heard(owner)
         self.driver: Driver | None = None
 
     def progress(self, call_id: str, progress: Progress) -> None:
@@ -66,7 +63,10 @@ class SessionSeat:
     # --- people ---
 
     async def ask(self, call_id: str, question: QuestionBody) -> Answered:
-        """Puts a question on record and waits for its answer."""
+        """Puts a question on record and waits for its answer; one that was answered before is not put again."""
+        before = await self._heard.answer(call_id, question)
+        if before is not None:
+            return Answered(outcome=before.outcome, body=before.body or AnswerBody())
         listener = self._owner.hub.subscribe(live=False)
         try:
             events = await self._take(ToolAsked(call_id=call_id, body=question))
@@ -102,7 +102,7 @@ class SessionSeat:
         if driver is None:
             raise ToolError("the session is not driven here any more", code="interrupted")
         asked = self._asked(driver, lane, call_id, ask)
-        heard = await self._heard_before(asked)
+        heard = await self._heard.reply(asked)
         if heard is not None:
             return _answer(heard, ask.output_schema)
         while True:
@@ -119,36 +119,6 @@ class SessionSeat:
                 raise ToolError(f"the model did not answer: {why.message}", code=why.kind)
             await self._owner.ports.sleep_ms(max(0, planned.at_ms - self._owner.now_ms()))
             asked = _again(asked)
-
-    async def _heard_before(self, asked: ModelAsked) -> ModelReplied | None:
-        """The answer to this very question that an earlier owner had on record for this call, each used once."""
-        call = self._owner.state.calls.get(asked.call_id) if asked.call_id is not None else None
-        if call is None or call.source_seq > self._since_seq:
-            return None
-        known = self._heard.get(call.call_id)
-        if known is None:
-            known = self._heard[call.call_id] = await self._answers(call.call_id, call.source_seq)
-        for place, (before, reply) in enumerate(known):
-            if (before.lane, before.model.name, before.body) == (asked.lane, asked.model.name, asked.body):
-                del known[place]
-                return reply
-        return None
-
-    async def _answers(self, call_id: str, source_seq: int) -> list[tuple[ModelAsked, ModelReplied]]:
-        """What was asked for a call and answered, up to where this owner began."""
-        owner = self._owner
-        asked: ModelAsked | None = None
-        open_asks: dict[str, ModelAsked] = {}
-        found: list[tuple[ModelAsked, ModelReplied]] = []
-        async for sealed in history(owner.store, owner.key, after=source_seq - 1, until=self._since_seq):
-            for event in codec.decode(sealed.data).events:
-                if isinstance(event, ModelAsked) and event.call_id == call_id:
-                    asked = event
-                elif isinstance(event, ModelRequested) and event.call_id == call_id and asked is not None:
-                    open_asks[event.request_id] = asked
-                elif isinstance(event, ModelReplied) and event.request_id in open_asks:
-                    found.append((open_asks.pop(event.request_id), event))
-        return found
 
     def _asked(self, driver: Driver, lane: AsideLane, call_id: str | None, ask: ModelAsk) -> ModelAsked:
         bound = driver.performer.bound
