@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 REGENERATE = "python dev/docs.py"
+SILENT_FLAG = re.compile(r"^\| `([^`]+)` \| *\|$", re.MULTILINE)
+"""A row of the command line's page that says nothing."""
 
 
 def pages() -> dict[str, str]:
@@ -39,7 +42,10 @@ def silent() -> list[str]:
     """What has no entry, or an entry without a word."""
     from dev import api_page, settings_page
 
-    return [*settings_page.complaints(), *api_page.complaints()]
+    from windlass.cli.reference import cli_page
+
+    flags = [f"{flag} of the command line has no help" for flag in SILENT_FLAG.findall(cli_page())]
+    return [*settings_page.complaints(), *api_page.complaints(), *flags]
 
 
 def write(root: pathlib.Path = ROOT) -> list[str]:

@@ -14,6 +14,7 @@ WORDS: dict[str, str] = {
     "open.approver": "who is asked where an agent names nobody itself",
     "open.lease_ms": "how long others wait for a process that they cannot see",
     "open.poll_ms": "how often the store is asked for what other processes wrote",
+    "open.tools": "the code of tools that sessions mounted before, for when such a session is gone on with here",
     "open.plane": "where tools run; in this process where absent",
     "open.snapshot_every": "after how many records a snapshot is taken, so that a long log opens quickly",
     "open.take_up": "whether owed work is gone on with unasked; else only that of sessions asked for by name",

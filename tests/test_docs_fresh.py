@@ -9,6 +9,7 @@ from dev import api_page, declared, docs, glossary, setting_words, settings_page
 from dev.site import links
 
 import windlass
+from windlass.cli import reference
 from windlass.events.base import name_of
 from windlass.events.live import LIVE_EVENTS
 from windlass.events.registry import EVENTS, PLANNED
@@ -108,6 +109,12 @@ def test_words_about_nothing_are_named(monkeypatch):
 def test_a_variable_without_a_sentence_is_named(monkeypatch):
     monkeypatch.delitem(setting_words.VARIABLES, "WINDLASS_CACHE")
     assert docs.silent() == ["WINDLASS_CACHE has no sentence: write one into dev/setting_words.py"]
+
+
+def test_a_flag_without_help_is_named(monkeypatch):
+    page = reference.cli_page().replace("| `--yes` | remove them; without it nothing is changed |", "| `--yes` |  |")
+    monkeypatch.setattr(reference, "cli_page", lambda: page)
+    assert docs.silent() == ["--yes of the command line has no help"]
 
 
 def test_settings_show_their_words_and_defaults_as_a_reader_writes_them():
