@@ -136,55 +136,6 @@ def test_broken_agent_file_is_named_with_its_line(folder: pathlib.Path):
     assert done.stderr == "windlass: bad.py cannot be loaded: line 2: ZeroDivisionError: division by zero\n"
 
 
-def test_replay_answers_tools_from_the_log_and_shows_the_difference(folder: pathlib.Path):
-    (folder / "more.py").write_text(REPLAYED, encoding="utf-8")
-    assert ran(folder, "run", "--agent", "more.py:first", "Pay it.", "--session", "s").returncode == 0
-    assert (folder / "paid").read_text() == "x"
-    same = ran(folder, "replay", "s", "--agent", "more.py:first", "--as", "again")
-    assert same.stdout.startswith("it went as before: 4 items; look at it with: windlass logs again")
-    assert same.returncode == 0
-    other = ran(folder, "replay", "s", "--agent", "more.py:second", "--as", "other")
-    assert other.returncode == 1
-    assert [line for line in other.stdout.splitlines() if line.startswith(("+ ", "- "))] == [
-        "-  Done: 7.",
-        "+  Done, I think.",
-    ]
-    assert (folder / "paid").read_text() == "x"  # the tool has not run again
-    assert ran(folder, "replay", "s", "--agent", "more.py:third").returncode == 1
-    assert ran(folder, "replay", "s", "--agent", "more.py:first", "--live").returncode == 0
-    assert (folder / "paid").read_text() == "xx"
-
-
-def test_replay_says_what_cannot_be_replayed(folder: pathlib.Path):
-    ran(folder, "run", "--agent", "agents.py:free", "Pay it.", "--session", "s")
-    words = ["replay", "s", "--agent", "agents.py:free"]
-    assert "there is nothing to run again" in ran(folder, *words, "--at", "16").stderr
-    assert "lies within a run" in ran(folder, *words, "--at", "8").stderr
-    assert "has the records 1 to 16" in ran(folder, *words, "--at", "99").stderr
-
-
-REPLAYED = """
-import windlass
-from windlass.testing.scripted import ScriptedModel, by_history, call
-
-
-@windlass.tool
-def pay(cents: int) -> str:
-    "Pay."
-    open("paid", "a").write("x")
-    return "paid 7"
-
-
-def agent(*turns):
-    return windlass.Agent("more", model=ScriptedModel(by_history(list(turns))), tools=[pay])
-
-
-first = agent([call("pay", cents=7)], "Done: 7.")
-second = agent([call("pay", cents=7)], "Done, I think.")
-third = agent([call("pay", cents=8)], "Done: 7.")
-"""
-
-
 @pytest.mark.long
 def test_help_and_parsing_are_quick():
     """At most 150 ms of CPU over an empty program; twice that here, for machines that are busy."""

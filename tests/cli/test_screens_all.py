@@ -15,19 +15,20 @@ import pytest
 from windlass.cli.main import VERBS, main
 from windlass.models.catalogue import default_catalogue
 
-from . import test_screens_begin, test_screens_look, test_screens_move, test_screens_say
+from . import test_replay, test_screens_begin, test_screens_look, test_screens_move, test_screens_say
 from .screens import PROVEN, proven, proves, settled
 from .terminal import PROGRAM, Terminal
 
 CASES = [
+    *test_replay.SCREENS,
     *test_screens_begin.SCREENS,
     *test_screens_look.SCREENS,
     *test_screens_move.SCREENS,
     *test_screens_say.SCREENS,
 ]
 CACHE = os.environ.get("WINDLASS_CACHE") or f"{sys.prefix}/windlass-cache"
-ELSEWHERE = {"chat", "replay"}
-"""Verbs that are more than one screen: test_chat.py and test_run.py have them."""
+ELSEWHERE = {"chat"}
+"""Verbs that are a conversation; test_chat.py has it."""
 
 
 def test_every_verb_has_a_normal_an_empty_and_an_error_screen():

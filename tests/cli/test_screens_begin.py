@@ -50,8 +50,8 @@ windlass: nothing to do: write a prompt, pipe one in, or name a --session to
         place="bare",
         shown="""\
 windlass: agents.py has no agent 'nobody': there are agents.py:free,
-  agents.py:clerk, agents.py:poll, agents.py:banker, agents.py:slow,
-  agents.py:tired
+  agents.py:terse, agents.py:clerk, agents.py:poll, agents.py:banker,
+  agents.py:slow, agents.py:tired
 """,
     ),
     Case(

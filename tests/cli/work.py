@@ -38,6 +38,7 @@ PAY = ["I will pay it.", call("pay", invoice="I-7", cents=1200)]
 QUESTION = call("ask_user", questions=[{"question": "Which one?", "options": [{"label": "red"}, {"label": "blue"}]}])
 
 free = windlass.Agent("free", model=model(PAY, "Done: I-7 is paid.", "And again."), tools=[pay])
+terse = windlass.Agent("terse", model=model(PAY, "Paid."), tools=[pay])
 clerk = windlass.Agent("clerk", model=model(PAY, "Done: I-7 is paid."), tools=[pay], policy=ASK)
 poll = windlass.Agent("poll", model=model([QUESTION], "So be it."), tools=["ask_user"])
 banker = windlass.Agent("banker", model=model([call("wire", account="A-1")], "Noted."), tools=[wire])

@@ -11,9 +11,11 @@ EXAMPLES = """examples:
   windlass replay march --at 40 --agent clerk.py:clerk --policy read-only     from record 40, under another policy
   windlass replay march --agent clerk.py:clerk --live               and let the tools really run
 
-A new session begins with what the model saw at that point and is given the same prompts again. Tools do not run: a call
-that was made before gets the result it got then, any other is told that it was not recorded. The difference between the
-two is printed; the session that is replayed is not touched.
+A new session begins with what the model saw at that point and is given the same prompts again. Where the point lies
+within a run, that run begins again, and up to the point the model says what it said then. Tools do not run: a call that
+was made before gets the result it got then, any other is told that it was not recorded; what a person was asked before
+is answered as they answered it. The policy judges every call of the new session. The difference between the two is
+printed; the session that is replayed is not touched.
 exit codes: 0 it went as before, 1 it went otherwise, 2 it was called wrongly
 """
 
