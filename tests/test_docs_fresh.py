@@ -81,6 +81,13 @@ def test_a_setting_without_a_sentence_is_named(monkeypatch, place):
     assert docs.silent() == [f"{place} has no sentence: write one below it, or into dev/setting_words.py"]
 
 
+def test_a_field_without_a_string_below_it_is_named(monkeypatch):
+    monkeypatch.setattr(declared, "_notes", lambda module: {})
+    told = docs.silent()
+    for place in ("Settings.queue_max", "Budget.usd", "Agent.mode", "Rule.when"):
+        assert f"{place} has no sentence: write one below it, or into dev/setting_words.py" in told
+
+
 @pytest.mark.parametrize("place", ["Result.text", "Deny.stop"])
 def test_a_field_of_a_public_value_without_a_sentence_is_named(monkeypatch, place):
     monkeypatch.delitem(setting_words.WORDS, place)

@@ -6,6 +6,7 @@ What it writes needs no server and no network: links are relative, fonts are the
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import os
 import pathlib
@@ -183,15 +184,15 @@ def _coloured(source: str, language: str) -> str:
 
 def _searchable(site: Site, page: Page) -> Iterator[list[str]]:
     """The sections of a page: where, of which page, under which heading, and how they begin."""
-    anchors = {heading.anchor: heading for heading in page.headings}
-    place, heading, words = site.place(page.path), page.title, ""
-    for token in page.tokens:
+    place = site.place(page.path)
+    headings = {heading.anchor: heading for heading in page.headings}
+    sections: list[list[str]] = []
+    for before, token in itertools.pairwise([*page.tokens[:1], *page.tokens]):
         if token.type == "heading_open":
-            if words or heading == page.title:
-                yield [place, page.title, heading, words[:SEARCH_CHARS_MAX].strip()]
-            found = anchors[str(token.attrGet("id"))]
-            place = site.place(page.path) + ("" if found.level == 1 else f"#{found.anchor}")
-            heading, words = found.text, ""
-        elif token.type == "inline" and len(words) < SEARCH_CHARS_MAX and pages.plain(token) != heading:
-            words += pages.plain(token) + " "
-    yield [place, page.title, heading, words[:SEARCH_CHARS_MAX].strip()]
+            found = headings[str(token.attrGet("id"))]
+            where = place if found.level == 1 else f"{place}#{found.anchor}"
+            sections.append([where, page.title, found.text, ""])
+        elif token.type == "inline" and before.type != "heading_open" and len(sections[-1][3]) < SEARCH_CHARS_MAX:
+            sections[-1][3] += f"{pages.plain(token)} "
+    for section in sections:
+        yield [*section[:3], section[3][:SEARCH_CHARS_MAX].strip()]

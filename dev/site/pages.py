@@ -106,7 +106,15 @@ def anchor_of(text: str) -> str:
 
 def plain(inline: Token) -> str:
     """The words of an inline token, without marks."""
-    return "".join(child.content for child in inline.children or () if child.type in ("text", "code_inline"))
+    words = {"text", "code_inline"}
+    pieces = [
+        child.content if child.type in words else " " * (child.type == "softbreak") for child in _children(inline)
+    ]
+    return "".join(pieces)
+
+
+def _children(inline: Token) -> list[Token]:
+    return inline.children or []
 
 
 def _links(tokens: list[Token]) -> Iterator[Link]:
