@@ -59,8 +59,8 @@ def ran(folder: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def inspected(folder: pathlib.Path) -> str:
-    told = msgspec.json.decode(ran(folder, "inspect", "s", "--json").stdout)
+def inspected(folder: pathlib.Path, session: str = "s") -> str:
+    told = msgspec.json.decode(ran(folder, "inspect", session, "--json").stdout)
     return str(told["instructions"])
 
 
@@ -88,6 +88,13 @@ def test_a_trusted_folder_is_followed_and_inspect_shows_what_the_model_was_told(
         f"  AGENTS.md  13 bytes  {digest(TEXT)[:8]}  used",
     ]
     assert inspected(folder) == "Be brief.\n\n# Instructions from AGENTS.md\n\nWrite tests."
+
+
+def test_a_replay_is_told_what_the_session_was_told(folder):
+    ran(folder, *RUN, "--trust")
+    (folder / "AGENTS.md").write_text("Something else.")
+    ran(folder, "replay", "s", "--agent", "agents.py:clerk", "--as", "again")
+    assert inspected(folder, "again") == "Be brief.\n\n# Instructions from AGENTS.md\n\nWrite tests."
 
 
 def test_trust_is_for_one_invocation(folder):

@@ -16,6 +16,7 @@ from windlass.events.blocks import InputBlock
 from windlass.events.errors import UsageError
 from windlass.events.items import HistoryItem
 from windlass.events.runs import PromptReceived
+from windlass.events.sessions import InstructionsRendered
 from windlass.kernel.render import render
 from windlass.models.base import Model
 from windlass.runtime.agent import Agent
@@ -53,6 +54,8 @@ async def replay(args: argparse.Namespace, agent: Agent) -> int:
         model = Recollecting(opened_model(agent), point.said)
         # Under its own name no other session is taken for one of this agent, whose tools may only play.
         agent = replace(agent, name=f"{agent.name[:NAME_MAX]} (replay)", model=model)
+        if args.instructions is None:
+            agent = replace(agent, instructions=told(whole, agent))
         if not args.live:
             agent = replace(agent, tools=[played(made, recorded(whole.events)) for made in agent.toolset])
         person = None if args.live else answering_from(words_of(whole.events))
@@ -70,6 +73,14 @@ def opened_model(agent: Agent) -> Model:
 
         return open_model(agent.model)
     return agent.model
+
+
+def told(found: stores.Folded, agent: Agent) -> str:
+    """What the agent is told: its own instructions, with those that the session had from files of its folder."""
+    event = found.events.get(found.state.instructions_seq)
+    if isinstance(event, InstructionsRendered) and event.sources and event.body is not None:
+        return event.body.text
+    return agent.instructions
 
 
 def prompts_behind(events: dict[int, Event], at_seq: int) -> list[tuple[InputBlock, ...]]:

@@ -37,8 +37,9 @@ class Briefing:
         self.place = place
         self._owner = owner
         self._bound = bound
-        self._told: Told | None = None
-        """Held so that requests find it: the agent keeps a text only as long as one of its sessions does."""
+        self._told: tuple[Told, ...] = ()
+        """The last two texts, held so that requests find them: the agent keeps a text only as long as one of its
+        sessions does, and nobody knows which of two is on record while an append is under way."""
         self._lock = asyncio.Lock()
 
     async def begin(self) -> None:
@@ -71,6 +72,7 @@ class Briefing:
         own = self._bound.agent.instructions
         files, sources = await self._files()
         told = self._bound.tell(composed(own, files))
+        self._told = (*self._told[-1:], told)
         if told.digest != self._owner.state.instructions_digest:
             await self._owner.take(
                 InstructionsRendered(
@@ -81,7 +83,6 @@ class Briefing:
                     body=InstructionsBody(text=told.text, variables={OWN: str(len(own))} if sources else {}),
                 )
             )
-        self._told = told
 
     async def _files(self) -> tuple[str, tuple[str, ...]]:
         """The files' part of the instructions: as they are in the folder, or as recorded where nobody named one."""
