@@ -139,7 +139,7 @@ def _form(text: str) -> dict[str, object]:
         raise UsageError(f"a form is answered with a JSON object: {error}") from None
 
 
-def picks(text: str, labels: list[str]) -> tuple[str, ...]:
+def picks(text: str, labels: list[str], *, several: bool = True) -> tuple[str, ...]:
     """The options that some numbers, or one label, name; none where the text is something else."""
     if text in labels:
         return (text,)
@@ -148,7 +148,9 @@ def picks(text: str, labels: list[str]) -> tuple[str, ...]:
         return ()
     if any(not 1 <= int(part) <= len(labels) for part in numbers):
         raise UsageError(f"{text!r}: the options are numbered 1 to {len(labels)}")
-    return tuple(labels[int(part) - 1] for part in numbers)
+    if len(numbers) > 1 and not several:
+        raise UsageError(f"{text!r}: pick one option")
+    return tuple(labels[int(part) - 1] for part in dict.fromkeys(numbers))
 
 
 def _settle(args: argparse.Namespace, found: stores.Folded) -> Made:

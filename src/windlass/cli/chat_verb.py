@@ -12,6 +12,8 @@ EXAMPLES = """examples:
   windlass chat --agent clerk.py:clerk --session march   go on with a session
 
 While it works: what you type steers it, '/queue TEXT' comes after it, Ctrl-C stops it. '/help' says the rest.
+Alt-Enter, or a backslash at the end of a line, begins another line. What you write is kept in a private file of your
+state directory for the arrow keys ($WINDLASS_HISTORY names another file, or says 'off').
 """
 
 
@@ -19,6 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Describes the verb."""
     parser.epilog = EXAMPLES
     parser.add_argument("--session", metavar="ID", help="the session: gone on with if it is there, else made")
+    parser.add_argument("--no-history", action="store_true", help="neither read nor keep what was written in chats")
     options.add_store(parser)
     options.add_agent(parser)
 

@@ -1,4 +1,4 @@
-"""`windlass chat`: a conversation with an agent on a plain terminal.
+"""`windlass chat`: a conversation with an agent on a terminal.
 
 What is typed while it works steers it; Ctrl-C stops the run and not the program; requests are asked on the spot.
 """
@@ -7,38 +7,32 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from windlass.events.errors import Refused, UsageError, WindlassError
-from windlass.events.runs import PromptReceived, Terminal
+from windlass.events.permissions import PermissionRequested
+from windlass.events.questions import QuestionRequested
+from windlass.events.runs import PromptReceived, QueueChanged, RunStarted, Terminal
 
-from . import options, stores, words
+from . import chat_commands, options, stores, words
+from .chat_desk import open_desk
+from .chat_setup import summary
 from .exits import OK
-from .keyboard import Interviewer, Keyboard, is_interactive
-from .narrate import Narrator
-from .text import Paint, one_line, visible
+from .keyboard import Interviewer, is_interactive
+from .line_history import History, history_path
+from .text import one_line, visible
 
 if TYPE_CHECKING:
     from windlass.runtime.agent import Agent
     from windlass.runtime.runtime import Runtime
     from windlass.runtime.session import Session
 
-HELP = """/help              this
-/queue             the prompts that wait; /queue TEXT adds one for when the run is over
-/edit ID TEXT      change a prompt that waits; /drop ID drops it
-/cost              what this session has used
-/log               the last records of its log
-/clear             a fresh context (the log keeps everything)
-/resume SESSION    go on with another session of this agent; /sessions lists them
-/quit              leave (Ctrl-D too); the session is kept
-Ctrl-C             stop what it is doing"""
-
-LOG_LINES = 20
-
 RECENT_MAX = 6
+"""Prompts and replies of a session that is gone on with that are shown again."""
+HINTS = "Ctrl-C stops it · what you write steers it"
+HOW = "/help lists the commands · Ctrl-C stops a run · Ctrl-D leaves"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,40 +47,27 @@ def run(args: argparse.Namespace) -> int:
 async def converse(args: argparse.Namespace, agent: Agent) -> int:
     import windlass
 
-    with Keyboard() as keyboard:
-        chat = Chat(args, agent, keyboard)
-        place = options.place_of(args)
+    chat = Chat(args, agent)
+    with chat.desk:
         async with windlass.open(
-            place, agents=[agent], approver=chat.interviewer, tenant=args.tenant, take_up=False
+            options.place_of(args), agents=[agent], approver=chat.interviewer, tenant=args.tenant, take_up=False
         ) as runtime:
             chat.runtime = runtime
-            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, chat.ctrl_c)
             try:
                 await chat.enter(args.session)
                 await chat.talk()
             finally:
-                asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
                 await chat.leave()
+    farewell(chat)
     return OK
 
 
-class Turnstile:
-    """The lines that are meant for a request: the chat passes them on while one is open."""
+def farewell(chat: Chat) -> None:
+    """How to come back."""
+    from .sending import at
 
-    def __init__(self, keyboard: Keyboard) -> None:
-        self._keyboard = keyboard
-        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
-
-    def give(self, line: str | None) -> None:
-        self._lines.put_nowait(line)
-
-    async def line(self) -> str | None:
-        return await self._lines.get()
-
-    def forget(self) -> None:
-        while not self._lines.empty():
-            self._lines.get_nowait()
-        self._keyboard.forget()
+    name = visible(chat.session.session_id)
+    print(f"session {name} is kept: windlass chat --session {name}{at(chat.args)}", file=sys.stderr)
 
 
 class Chat:
@@ -95,42 +76,51 @@ class Chat:
     runtime: Runtime
     session: Session
 
-    def __init__(self, args: argparse.Namespace, agent: Agent, keyboard: Keyboard) -> None:
-        self._args = args
-        self._agent = agent
-        self._keyboard = keyboard
-        self._paint = Paint(sys.stderr)
-        self.narrator = Narrator(sys.stdout, sys.stderr)
-        self._turnstile = Turnstile(keyboard)
-        self.interviewer = Interviewer(self._turnstile, before=self.narrator.rest)
+    def __init__(self, args: argparse.Namespace, agent: Agent) -> None:
+        self.args = args
+        self.agent = agent
+        history = History(None if args.no_history else history_path())
+        self.desk = open_desk(history, self._complete, self.ctrl_c)
+        self.interviewer = Interviewer(self.desk, before=lambda: self.desk.narrator.rest())
         self._watching: asyncio.Task[None] | None = None
         self._sending: set[asyncio.Task[Any]] = set()
         self._stopped_idle = False
+        self.waiting: tuple[str, ...] = ()
+        """The ids of the prompts that wait, as they were last looked at; for completion."""
+
+    def note(self, line: str, colour: str = "dim") -> None:
+        """A line of ours on the screen; the text must be visible text."""
+        self.desk.narrator.note(line, colour)
+
+    def _complete(self, text: str) -> list[str]:
+        return chat_commands.completions(text, self.waiting)
 
     # --- the session ---
 
     async def enter(self, session_id: str | None) -> None:
         """Takes up a session: its setup, the end of its history, what it is owed, what it waits for."""
-
         await self.leave()
         name = session_id or self.runtime.ports.fresh_id()
         self.interviewer.session = name
-        self.session = await self.runtime.session(self._agent, name)
+        self.session = await self.runtime.session(self.agent, name)
         state = await self.session.state()
-        tools = ", ".join(map(visible, state.tools)) or "none"
-        self.narrator.note(f"session {visible(name)} in {options.place_of(self._args)}")
-        self.narrator.note(f"model {visible(state.model.name)} · tools {tools} · /help")
-        self.narrator.note(f"whatever needs your word is asked behind the mark {self.interviewer.mark}")
+        self.note(f"session {visible(name)} in {visible(options.place_of(self.args))}")
+        for line in summary(state):
+            self.note(line)
+        self.note(HOW)
+        self.note(f"whatever needs your word is asked behind the mark {self.interviewer.mark}")
         await self._recall(state.seq)
         self._watching = asyncio.create_task(self._watch(state.seq))
         if not state.active:
             await self.runtime.drive(name)
+        await self.look()
         if (await self.session.state()).asks:
-            self._spawn(self._answer_open())
+            self.spawn(self.ask_open())
 
     async def leave(self) -> None:
+        """Lets go of the session; what it does goes on with whoever drives it."""
         for task in (self._watching, *self._sending):
-            if task is not None:
+            if task is not None and task is not asyncio.current_task():
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
 
@@ -143,200 +133,93 @@ class Chat:
         from .running import title_of
 
         found = [record.event async for record in self.session.records()]
-        said = [event for event in found if isinstance(event, PromptReceived | ModelReplied)][-RECENT_MAX:]
-        for event in said:
+        said = [event for event in found if isinstance(event, PromptReceived | ModelReplied)]
+        if len(said) > RECENT_MAX:
+            self.note(f"… {words.plural(len(said) - RECENT_MAX, 'message')} before these")
+        for event in said[-RECENT_MAX:]:
             if isinstance(event, PromptReceived):
-                self.narrator.note(f"> {one_line(title_of(event.body.content), 200) if event.body else ''}")
+                self.note(f"> {one_line(title_of(event.body.content), 200) if event.body else ''}", "bold")
             else:
-                self.narrator.tell(event)
+                self.desk.narrator.tell(event)
 
     async def _watch(self, after: int) -> None:
         async for event in self.session.events(after=after):
-            self.narrator.tell(event)
+            self.desk.narrator.tell(event)
             if isinstance(event, Terminal):
                 used = f"{words.tokens(event.usage)}, {words.dollars(event.cost_nanos)}"
-                self.narrator.note(f"({type(event).__name__.removeprefix('Run').lower()}; {used})")
-                self.invite()
+                self.note(f"({type(event).__name__.removeprefix('Run').lower()}; {used})")
+                self.desk.invite()
+            if isinstance(event, Terminal | RunStarted | QueueChanged | PermissionRequested | QuestionRequested):
+                await self.look()
 
-    async def _answer_open(self) -> None:
+    async def look(self) -> None:
+        """Says beside the input what the session is doing."""
+        from windlass.events.ids import prompt_id
+
+        state = await self.session.state()
+        self.waiting = tuple(map(prompt_id, state.queue))
+        queued = f"{words.plural(len(state.queue), 'prompt')} waiting" if state.queue else ""
+        parts = ("working", queued, HINTS) if state.active else (queued,)
+        self.desk.status(" · ".join(part for part in parts if part))
+
+    async def ask_open(self) -> None:
+        """Puts before the person what the session waits for."""
         from .running import answer_open
 
         await answer_open(self.session, self.interviewer)
 
     # --- talking ---
 
-    def invite(self) -> None:
-        """Shows that the next word is the person's."""
-        self.narrator.rest()
-        print(self._paint("> ", "bold"), end="", file=sys.stderr, flush=True)
-
     async def talk(self) -> None:
-        """Reads lines until the person leaves."""
+        """Reads what is said until the person leaves."""
         if not self.interviewer.asking:
-            self.invite()
-        while True:
-            line = await self._keyboard.line()
-            if self.interviewer.asking:
-                self._turnstile.give(line)
-                if line is None:
-                    return
-                continue
-            if line is None:
-                print(file=sys.stderr)
-                return
+            self.desk.invite()
+        while (line := await self.desk.line()) is not None:
             self._stopped_idle = False
             try:
                 if not await self.said(line.strip()):
                     return
             except WindlassError as error:
-                self.narrator.note(f"{visible(str(error))}", "red")
-                self.invite()
+                self.note(visible(str(error)), "red")
+                self.desk.invite()
 
     async def said(self, line: str) -> bool:
         """Does what a line says; False where it says to leave."""
         if not line:
-            self.invite()
+            self.desk.invite()
             return True
         if line.startswith("/"):
-            name, _, rest = line[1:].partition(" ")
-            if name in ("quit", "exit"):
-                return False
-            doing = COMMANDS.get(name)
-            if doing is None:
-                raise UsageError(f"no command '/{name}': /help lists them")
-            await doing(self, rest.strip())
-            return True
+            return await chat_commands.perform(self, line)
         active = (await self.session.state()).active
         await self.session.prompt(line, behavior="steer" if active else None, actor=stores.actor())
         if active:
-            self.narrator.note("(it reads that before its next step)")
+            self.note("(it reads that before its next step)")
         return True
 
     def ctrl_c(self) -> None:
-        """Stops the run; where none runs, the second in a row leaves."""
-        self._spawn(self._stop())
+        """Stops the run; where none runs, leaves a request open, empties the input, and the second in a row leaves."""
+        self.spawn(self._stop())
 
     async def _stop(self) -> None:
         if (await self.session.state()).active:
             try:
-                await self.session.interrupt("Ctrl-C")
+                await self.session.interrupt("Ctrl-C", actor=stores.actor())
             except Refused:
                 return
+        elif self.desk.leave_open():
+            self.note("(left open; /ask asks again)")
+        elif self.desk.draft:
+            self.desk.prefill("")
+            self._stopped_idle = False
         elif self._stopped_idle:
-            self._keyboard.end()
+            self.desk.end()
         else:
             self._stopped_idle = True
-            self.narrator.note("(nothing runs; Ctrl-C again or /quit leaves)")
-            self.invite()
+            self.note("(nothing runs; Ctrl-C again or /quit leaves)")
+            self.desk.invite()
 
-    def _spawn(self, work: Any) -> None:
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Lets something go on beside the conversation, for as long as that lasts."""
         task = asyncio.ensure_future(work)
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
-
-    # --- commands ---
-
-    async def help(self, rest: str) -> None:
-        for line in HELP.splitlines():
-            self.narrator.note(line, "")
-        self.invite()
-
-    async def queue(self, rest: str) -> None:
-        """Lists what waits, or adds to it."""
-        if rest:
-            await self.session.prompt(rest, behavior="follow_up", actor=stores.actor())
-            return
-        for name, text in (await self._queued()).items():
-            self.narrator.note(f"{name}  {one_line(text, 200)}", "")
-        if not await self._queued():
-            self.narrator.note("no prompt waits")
-        self.invite()
-
-    async def _queued(self) -> dict[str, str]:
-        from windlass.events.ids import prompt_id
-
-        from .render import in_words
-
-        waiting = (await self.session.state()).queue
-        events = {record.seq: record.event async for record in self.session.records() if record.seq in waiting}
-        found = {}
-        for seq in waiting:
-            event = events.get(seq)
-            body = event.body if isinstance(event, PromptReceived) else None
-            found[prompt_id(seq)] = in_words(body.content) if body is not None else ""
-        return found
-
-    async def drop(self, rest: str) -> None:
-        waiting = await self._queued()
-        if rest not in waiting:
-            raise UsageError(f"no prompt {rest!r} waits: waiting are {', '.join(waiting) or 'none'}")
-        await self.session.edit_queue(*(name for name in waiting if name != rest))
-
-    async def edit(self, rest: str) -> None:
-        """Another text for a prompt that waits."""
-        from windlass.events.blocks import Text
-        from windlass.events.runs import PromptBody, QueueBody, QueueEdited
-        from windlass.models.tokens import estimate_text
-
-        name, _, text = rest.partition(" ")
-        waiting = await self._queued()
-        if name not in waiting or not text.strip():
-            raise UsageError(f"write /edit ID TEXT; waiting are {', '.join(waiting) or 'none'}")
-        command = QueueEdited(
-            command_id=stores.fresh_command_id(),
-            actor=stores.actor(),
-            order=tuple(waiting),
-            tokens={name: estimate_text(text)},
-            body=QueueBody(edits={name: PromptBody(content=(Text(text=text.strip()),))}),
-        )
-        await self.runtime.send(self.session.key, command)
-        self.narrator.note(f"({name} is changed)")
-
-    async def cost(self, rest: str) -> None:
-        state = await self.session.state()
-        spent = state.spent
-        self.narrator.note(f"{words.tokens(spent.usage)} (tokens), {words.dollars(spent.cost_nanos)}", "")
-        self.invite()
-
-    async def log(self, rest: str) -> None:
-        from .render import Timeline
-        from .text import width_of
-
-        view = Timeline(width=width_of(sys.stderr), paint=self._paint)
-        lines: list[str] = []
-        async for record in self.session.records():
-            lines += view.lines(record.seq, record.at_ms, record.event)
-        self.narrator.rest()
-        for line in lines[-LOG_LINES:]:
-            print(line, file=sys.stderr)
-        self.invite()
-
-    async def clear(self, rest: str) -> None:
-        await self.session.clear()
-        self.narrator.note("(a fresh context)")
-        self.invite()
-
-    async def resume(self, rest: str) -> None:
-        if not rest:
-            raise UsageError("write /resume SESSION; /sessions lists them")
-        key = await stores.session_key(self.runtime.store, self._args, rest)
-        await self.enter(key.session)
-        self.invite()
-
-    async def sessions(self, rest: str) -> None:
-        for row in await self.runtime.sessions(agent=self._agent.name, limit=20):
-            self.narrator.note(f"{visible(row.session)}  {row.state}  {one_line(row.title, 60)}", "")
-        self.invite()
-
-
-COMMANDS: dict[str, Callable[[Chat, str], Awaitable[None]]] = {
-    "help": Chat.help,
-    "queue": Chat.queue,
-    "drop": Chat.drop,
-    "edit": Chat.edit,
-    "cost": Chat.cost,
-    "log": Chat.log,
-    "clear": Chat.clear,
-    "resume": Chat.resume,
-    "sessions": Chat.sessions,
-}
