@@ -16,6 +16,20 @@ from windlass.events.failures import Failure, FinishReason
 from windlass.events.items import HistoryItem, ModelSettings, OutputSchema, ProposedCall, ServerToolSchema, ToolSchema
 from windlass.events.usage import Lane, Price, Quota, Usage
 
+
+class CredentialUse(Value, frozen=True, kw_only=True):
+    """Which credential a request is about to be sent with: where it goes and what the credential is called. Never its
+    value."""
+
+    endpoint: str
+    origin: str
+    model: str
+    name: str
+
+
+CredentialGuard = Callable[[CredentialUse], Awaitable[Failure | None]]
+"""Asked before a credential is looked up for a request; a failure keeps it from being used."""
+
 BlobReader = Callable[[BlobRef], Awaitable[bytes | None]]
 """Fetches the bytes of a blob; none where they were erased."""
 
@@ -43,6 +57,7 @@ class Request(msgspec.Struct, kw_only=True):
     attempt: str = ""
     stream: bool = True
     blobs: BlobReader | None = None
+    credential_guard: CredentialGuard | None = None
 
 
 class Reply(Value, frozen=True, kw_only=True):

@@ -122,6 +122,11 @@ class Credentials:
                 f"{origin_of(endpoint.base_url)}: make one for that endpoint"
             )
 
+    @property
+    def label(self) -> str:
+        """What it is called, for people and for hooks; nothing of its value."""
+        return label_of(self.source)
+
     def __repr__(self) -> str:
         return f"Credentials(endpoint={self.endpoint!r}, origin={self.origin!r})"
 
@@ -133,6 +138,13 @@ class Credentials:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("credentials cannot be pickled: make them anew where they are needed")
+
+
+def label_of(credential: object) -> str:
+    """What a credential, or the source of one, is called. A value that was given in code has no name of its own."""
+    if credential is None or isinstance(credential, str):
+        return "a value given in code"
+    return str(getattr(credential, "label", "a function" if callable(credential) else type(credential).__name__))
 
 
 def origin_of(url: str) -> str:
@@ -163,6 +175,8 @@ def checked(value: object, endpoint: str) -> str:
 class FixedSource:
     """One value that never changes."""
 
+    label = "a value given in code"
+
     def __init__(self, value: str) -> None:
         self._value = Secret(value)
 
@@ -181,6 +195,12 @@ class EnvironmentSource:
         self._environ = environ
         self._endpoint = endpoint
 
+    @property
+    def label(self) -> str:
+        """The variable that is set, or those that might be."""
+        found = self._name()
+        return f"environment variable {found or ' or '.join(self._names)}"
+
     async def get(self) -> str:
         value = self._read()
         if value is None:
@@ -196,8 +216,15 @@ class EnvironmentSource:
         return (self._read() or "").strip() not in ("", refused)
 
     def _read(self) -> str | None:
-        environ = os.environ if self._environ is None else self._environ
-        return next((environ[name] for name in self._names if environ.get(name, "").strip()), None)
+        name = self._name()
+        return self._variables()[name] if name is not None else None
+
+    def _name(self) -> str | None:
+        environ = self._variables()
+        return next((name for name in self._names if environ.get(name, "").strip()), None)
+
+    def _variables(self) -> Mapping[str, str]:
+        return os.environ if self._environ is None else self._environ
 
 
 class FileSource:
@@ -206,6 +233,7 @@ class FileSource:
     def __init__(self, path: str | os.PathLike[str], endpoint: str) -> None:
         self._path = pathlib.Path(path).expanduser()
         self._endpoint = endpoint
+        self.label = f"file {str(self._path)!r}"
 
     async def get(self) -> str:
         try:
@@ -232,6 +260,7 @@ class KeyringSource:
         self._user = user
         self._endpoint = endpoint
         self._backend = backend or load_keyring()
+        self.label = f"keyring entry {service!r} / {user!r}"
 
     async def get(self) -> str:
         import asyncio
@@ -267,6 +296,8 @@ def load_keyring() -> Any:
 class CallableSource:
     """A host's own function. `refresh` is told of a refused value and gives the next one, or none when only a person
     can sign in again."""
+
+    label = "a function"
 
     def __init__(
         self,

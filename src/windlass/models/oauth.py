@@ -57,6 +57,8 @@ class TokenAnswer(msgspec.Struct):
 class OAuthSource:
     """Access tokens by refresh. Requests that find the token gone wait for one refresh together."""
 
+    label = "an OAuth sign-in"
+
     def __init__(
         self,
         endpoint: str,

@@ -18,7 +18,7 @@ from windlass.events.errors import WindlassError
 from windlass.events.failures import Failure, FailureKind
 
 from . import classify
-from .base import Delta, ModelInfo, Reply, Request
+from .base import CredentialUse, Delta, ModelInfo, Reply, Request
 from .breaker import Breaker, breaker_for
 from .classify import Context
 from .endpoints import Credential, Endpoint
@@ -121,7 +121,7 @@ class WireModel:
         """Deltas, one list per network chunk, then exactly one `Reply` or `Failure`."""
         from .http import Exchange
 
-        key, failure = await self._key()
+        key, failure = await self._key(request)
         if failure is not None:
             yield failure
             return
@@ -277,9 +277,12 @@ class WireModel:
                 kept = self._histories.take(request.session, request.lane, request.items)
         return self._render(request, kept, blobs)
 
-    async def _key(self) -> tuple[str | None, Failure | None]:
+    async def _key(self, request: Request) -> tuple[str | None, Failure | None]:
         """The key for this request, or why there is none."""
         credential = self._credential
+        denied = await self._denied(request) if credential is not None else None
+        if denied is not None:
+            return None, denied
         try:
             given = credential() if callable(credential) else credential
             key = await given if inspect.isawaitable(given) else given
@@ -294,6 +297,18 @@ class WireModel:
             return None, classify.failed("no_credentials", f"no key for {self.endpoint.name!r}: set {names}", context)
         return key or None, None
 
+    async def _denied(self, request: Request) -> Failure | None:
+        """Why the credential may not be used for a request, where somebody watches over that."""
+        if request.credential_guard is None:
+            return None
+        from .credentials import label_of, origin_of
+
+        origin = origin_of(self.endpoint.base_url)
+        use = CredentialUse(
+            endpoint=self.endpoint.name, origin=origin, model=self.model, name=label_of(self._credential)
+        )
+        return await request.credential_guard(use)
+
     async def _renewed(self, refusal: Failure, sent: Sent) -> Failure | None:
         """After a 401: tells the credential, and takes its next key. None if there is one, else what to report."""
         refused = getattr(self._credential, "refused", None)
@@ -302,7 +317,7 @@ class WireModel:
         answer = refused(sent.key)
         if not (await answer if inspect.isawaitable(answer) else answer):
             return refusal
-        sent.key, failure = await self._key()
+        sent.key, failure = await self._key(sent.request)
         return failure
 
     def _headers(self, key: str | None, streamed: bool) -> dict[str, str]:

@@ -27,8 +27,9 @@ from windlass.events.runs import (
     SignalReceived,
 )
 from windlass.events.sessions import ChangeModel, ChangeReceived, RewindReceived, SessionStarted
-from windlass.events.specs import ItemRef
+from windlass.events.specs import ItemRef, Limits, RunOptions
 from windlass.kernel import log
+from windlass.kernel.governance import matches
 from windlass.kernel.state import State
 from windlass.models.tokens import estimate_block, estimate_json, estimate_text
 from windlass.store.base import Key, Store
@@ -64,7 +65,7 @@ async def admitted(command: Command, *, store: Store, key: Key, state: State, bo
         case SessionStarted():
             raise Refused("not_for_clients", "a session is started by its host")
         case PromptReceived():
-            return _weighed_prompt(command)
+            return _weighed_prompt(command, state, bound)
         case InterruptReceived() | CancelReceived():
             return msgspec.structs.replace(command, tokens=0, usage=None, body=None)
         case AnswerReceived():
@@ -101,12 +102,39 @@ def _weight(body: PromptBody) -> int:
     return sum(estimate_block(block) for block in body.content)
 
 
-def _weighed_prompt(command: PromptReceived) -> Command:
+def _weighed_prompt(command: PromptReceived, state: State, bound: Bound) -> Command:
     body = command.body
     if body is None or not body.content:
         raise Refused("no_content", "a prompt needs content")
     size = sum(len(block.text) for block in body.content if isinstance(block, Text))
-    return msgspec.structs.replace(command, tokens=_weight(body), bytes=size, hooks=())
+    options = _options(command.options, state, bound) if command.options is not None else None
+    return msgspec.structs.replace(command, tokens=_weight(body), bytes=size, hooks=(), options=options)
+
+
+def _options(asked: RunOptions, state: State, bound: Bound) -> RunOptions:
+    """What a prompt may change for its run: a model that is known here, tools that are there, and those limits of each
+    run that it names; the others stay."""
+    limits = asked.limits
+    if limits is not None:
+        given = msgspec.structs.asdict(limits)
+        kept = msgspec.structs.asdict(state.run_limits)
+        limits = Limits(**{name: kept[name] if value is None else value for name, value in given.items()})
+    return msgspec.structs.replace(
+        asked,
+        model=bound.known_model(asked.model.name) if asked.model is not None else None,
+        limits=limits,
+        tools=_named(asked.tools, state) if asked.tools is not None else None,
+    )
+
+
+def _named(wanted: tuple[str, ...], state: State) -> tuple[str, ...]:
+    """The tools that names and globs mean, in the session's order. A name that means nothing is refused, so that a
+    restriction never fails silently."""
+    known = dict.fromkeys((*state.tools, *(spec.name for change in state.staged for spec in change.tools)))
+    for name in wanted:
+        if not any(matches(name, tool) for tool in known):
+            raise Refused("unknown_tool", f"no tool {name!r}: there are {', '.join(known) or 'none'}")
+    return tuple(tool for tool in known if any(matches(name, tool) for name in wanted))
 
 
 def _weighed_result(command: ResultReceived | ToolSettled) -> Command:

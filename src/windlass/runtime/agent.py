@@ -6,11 +6,11 @@ import functools
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 
-from windlass.events.blocks import JsonObject
+from windlass.events.blocks import InputBlock, JsonObject
 from windlass.events.errors import UsageError
 from windlass.events.items import ModelSettings
 from windlass.events.specs import Limits, Policy, Settings, WorkMode
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from .approvals import Approver
     from .hooks import Hook
     from .result import Result
+
+Prompt = str | Sequence[InputBlock]
+"""What is said to an agent: a text, or blocks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +54,22 @@ class Budget:
             calls=self.calls,
             time_ms=None if self.seconds is None else round(self.seconds * 1000),
         )
+
+
+class Overrides(TypedDict, total=False):
+    """What a single run may have otherwise than its agent says. The policy is not among it: it is the session's, as its
+    log has it."""
+
+    model: str | Model
+    budget: Budget
+    """Those limits of a run that it names; the agent's others stay."""
+    tools: Sequence[Any]
+    """Only these of the agent's tools: names, globs or the tools themselves."""
+    output: Any
+    """The type of the answer; None for a plain text."""
+    hooks: Sequence[Hook]
+    """Beside the agent's own."""
+    approver: Approver
 
 
 @dataclass(frozen=True)
@@ -130,26 +149,32 @@ class Agent:
 
     # --- the simplest way to run it ---
 
-    async def run(self, prompt: str, *, store: str | None = None, session: str | None = None) -> Result:
-        """Runs one prompt to its end and gives the result; raises where it fails. Nothing is kept without `store`."""
+    async def run(
+        self, prompt: Prompt, *, store: str | None = None, session: str | None = None, **overrides: Unpack[Overrides]
+    ) -> Result:
+        """Runs one prompt to its end and gives the result; raises where it fails. Nothing is kept without `store`. For
+        this run alone, the `Overrides` take the place of what the agent says."""
         from .oneshot import run
 
-        return await run(self, prompt, store=store, session=session)
+        return await run(self, prompt, store=store, session=session, overrides=overrides)
 
     def stream(
-        self, prompt: str, *, store: str | None = None, session: str | None = None
+        self, prompt: Prompt, *, store: str | None = None, session: str | None = None, **overrides: Unpack[Overrides]
     ) -> AsyncIterator[Event | Live]:
         """Runs one prompt and gives its events, live, until its terminal. Leaving the loop ends the work, since nobody
         is left to do it; with `store` it goes on when the store is opened again."""
         from .oneshot import stream
 
-        return stream(self, prompt, store=store, session=session)
+        return stream(self, prompt, store=store, session=session, overrides=overrides)
 
-    def run_sync(self, prompt: str, *, store: str | None = None, session: str | None = None) -> Result:
-        """`run` for code that is not async. Works inside a running event loop too (a notebook), in a thread."""
+    def run_sync(
+        self, prompt: Prompt, *, store: str | None = None, session: str | None = None, **overrides: Unpack[Overrides]
+    ) -> Result:
+        """`run` for code that is not async. Works inside a running event loop too (a notebook), in a thread; there,
+        `await agent.run(...)` does the same without one."""
         from .oneshot import run_sync
 
-        return run_sync(self, prompt, store=store, session=session)
+        return run_sync(self, prompt, store=store, session=session, overrides=overrides)
 
 
 Instructions = str | Callable[[], str | Awaitable[str]]

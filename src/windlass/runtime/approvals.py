@@ -64,11 +64,12 @@ Approver = Callable[[PermissionAsk | QuestionAsk], Awaitable[Verdict]]
 """Asks whoever may answer. May wait as long as it likes; the run waits for it."""
 
 
-def command_for(asked: PermissionAsk | QuestionAsk, verdict: Verdict, *, command_id: str) -> Command | None:
+def command_for(
+    asked: PermissionAsk | QuestionAsk, verdict: Verdict, *, command_id: str, actor: str = "approver"
+) -> Command | None:
     """The command that says what the approver said; None where nobody was there."""
     if verdict is None:
         return None
-    actor = "approver"
     if isinstance(asked, QuestionAsk):
         if isinstance(verdict, str):
             verdict = Reply(body=AnswerBody(answers=(Answer(index=0, text=verdict),)))

@@ -315,7 +315,7 @@ class Driver:
         """Requests that nobody here can answer."""
         missed: list[str] = []
         for effect in todo:
-            if isinstance(effect, AskPerson) and self.performer.approver is None:
+            if isinstance(effect, AskPerson) and not self.performer.answers(effect):
                 missed.append(effect.ask_id)
             elif isinstance(effect, AwaitClient) and effect.tool not in self.clients:
                 missed.append(effect.call_id)

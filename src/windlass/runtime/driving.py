@@ -177,7 +177,7 @@ class Driving(Reading):
         hooks = Hooks(bound.agent.hooks, self.ports, functools.partial(seat.consult, "judge"))
         hands = Hands(self._plane, briefing)
         performer = Performer(owner, bound, hands, seat, bound.agent.approver or self.approver, hooks)
-        if bound.agent.hooks:
+        if bound.agent.hooks or attached.hooks:
             owner.on_committed = Watching(performer).committed
         driver = Driver(owner, performer, clients=attached.clients)
         seat.driver = driver

@@ -29,7 +29,7 @@ PRIORITY = 100
 MESSAGE_CHARS_MAX = 1_000
 
 GUARDED: frozenset[str] = frozenset(
-    {"prompt", "before_model", "after_model", "before_tool", "after_tool", "permission"}
+    {"prompt", "before_model", "after_model", "before_tool", "after_tool", "permission", "credential"}
 )
 """Points at which a guard's word counts. Elsewhere there is nothing left to stop."""
 
@@ -57,13 +57,19 @@ class Denied(Value, frozen=True, kw_only=True):
     fatal: bool = False
 
 
+class Allowed(Value, frozen=True, kw_only=True):
+    """A guard's yes. At `permission` it is the answer, and no person is asked; elsewhere it lets pass, like None."""
+
+    message: str = ""
+
+
 class Changed(Value, frozen=True, kw_only=True):
     """A transform's new value."""
 
     value: Any
 
 
-Said = Denied | Changed | bool | None
+Said = Denied | Allowed | Changed | bool | None
 """What a hook may return: None or True lets pass, False is a plain no."""
 
 Function = Callable[[Moment], Said | Awaitable[Said]]
@@ -97,6 +103,8 @@ class Ruled(msgspec.Struct, kw_only=True):
     value: Any
     rulings: list[HookRuling] = []
     changed: bool = False
+    allowed: HookRuling | None = None
+    """The first plain yes, where nobody said no."""
 
     @property
     def denied(self) -> HookRuling | None:
@@ -131,18 +139,23 @@ class Hooks:
         """Whether somebody there may stop or change something."""
         return any(hook.kind != "observe" for hook in self.at(point, tool))
 
-    async def run(self, moment: Moment) -> Ruled:
-        """Asks the hooks of a point in order; the first denial ends it. Observers are told, not waited for."""
+    async def run(self, moment: Moment, *, tell: bool = True) -> Ruled:
+        """Asks the hooks of a point in order; the first denial ends it. Observers are told, not waited for, unless
+        they hear of it elsewhere (`tell=False`)."""
         ruled = Ruled(value=moment.value)
         for hook in self.at(moment.point, moment.tool):
             seen = msgspec.structs.replace(moment, value=ruled.value)
             if hook.kind == "observe":
-                self._observe(hook, seen)
+                if tell:
+                    self._observe(hook, seen)
                 continue
             ruling, said = await self._ask(hook, seen)
             ruled.rulings.append(ruling)
             if ruling.denies:
+                ruled.allowed = None
                 break
+            if isinstance(said, Allowed):
+                ruled.allowed = ruled.allowed or ruling
             if isinstance(said, Changed) and hook.kind == "transform":
                 ruled.value, ruled.changed = said.value, True
         return ruled
@@ -175,7 +188,7 @@ class Hooks:
         message, fatal = "", False
         said: Said = None
         try:
-            said = await self._call(hook, moment)
+            said = _understood(hook, await self._call(hook, moment))
         except TimeoutError:
             outcome, reason, message = "timed_out", "timeout", f"no ruling within {hook.timeout_ms} ms"
         except Exception as error:  # a guard that fails denies, and the log says why
@@ -184,6 +197,8 @@ class Hooks:
             said = Denied()
         if isinstance(said, Denied):
             outcome, reason, message, fatal = "denied", said.reason, said.message, said.fatal
+        elif isinstance(said, Allowed):
+            message = said.message
         elif isinstance(said, Changed):
             outcome = "changed"
         ruling = HookRuling(
@@ -210,22 +225,33 @@ class Hooks:
             return await said if inspect.isawaitable(said) else said
 
 
+def _understood(hook: Hook, said: Any) -> Said:
+    """What a hook said, where that is something it may say: a guard that is not understood must not pass."""
+    if isinstance(said, Changed) and hook.kind != "transform":
+        raise UsageError("a guard changes nothing: give the hook kind='transform'")
+    if said is None or isinstance(said, Denied | Allowed | Changed | bool):
+        return said
+    raise UsageError(f"a hook returns None, True, False, Denied, Allowed or Changed, not {type(said).__name__}")
+
+
 # --- hooks that are not Python callables --------------------------------------------------------------------------
 
 
 def read_said(data: bytes) -> Said:
-    """What an external hook answered: `{}` or `{"decision": "allow"}`, `{"decision": "deny", …}` or `{"value": …}`.
-    Unknown fields are refused: a hook that means something else must not pass by accident."""
+    """What an external hook answered: `{}` where it has nothing to say, `{"decision": "allow"}`, `{"decision": "deny",
+    …}` or `{"value": …}`. Unknown fields are refused: a hook that means something else must not pass by accident."""
     if not data.strip():
         return None
     answer = msgspec.json.decode(data, type=_Answer)
     if answer.decision == "deny":
         return Denied(message=answer.message, reason=answer.reason, fatal=answer.fatal)
-    return Changed(value=answer.value) if answer.value is not msgspec.UNSET else None
+    if answer.value is not msgspec.UNSET:
+        return Changed(value=answer.value)
+    return Allowed(message=answer.message) if answer.decision == "allow" else None
 
 
 class _Answer(msgspec.Struct, forbid_unknown_fields=True):
-    decision: Literal["allow", "deny"] = "allow"
+    decision: Literal["allow", "deny"] | None = None
     message: str = ""
     reason: HookReason = "policy"
     fatal: bool = False

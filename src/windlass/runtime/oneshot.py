@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator
+from typing import Any
 
 from windlass.events.base import Event
 from windlass.events.calls import ToolDenied, ToolRequested
+from windlass.events.errors import UsageError
 from windlass.events.hooks import HookRuled
 from windlass.events.live import Live
 from windlass.events.runs import RunStarted
 from windlass.events.turns import ModelFailed
 
-from .agent import Agent
+from .agent import Agent, Overrides, Prompt
 from .opening import open_runtime
 from .result import ProviderError, Result, RunError, ToolNotAllowed, error_of
 from .session import Session
 
+SLEEPING_LOOK_MS = 50
 
-async def run(agent: Agent, prompt: str, *, store: str | None = None, session: str | None = None) -> Result:
+
+async def run(
+    agent: Agent, prompt: Prompt, *, store: str | None = None, session: str | None = None, overrides: Overrides
+) -> Result:
     """Runs one prompt to its end; waits through sleeps; raises where the run did not complete."""
+    agent, asked = fitted(agent, session, overrides)
     async with open_runtime(store, agents=[agent]) as runtime:
         handle = await runtime.session(agent, session)
-        await handle.prompt(prompt)
+        await handle.prompt(prompt, **asked)
         result = await handle.result()
         while result.status == "sleeping":
-            await runtime.ports.sleep_ms(50)
+            await runtime.ports.sleep_ms(SLEEPING_LOOK_MS)
             await handle.wait_idle()
             result = await handle.result()
         kept = store is not None and result.status == "asked"
@@ -77,22 +85,46 @@ def _denial(events: list[Event]) -> str:
 
 
 async def stream(
-    agent: Agent, prompt: str, *, store: str | None = None, session: str | None = None
+    agent: Agent, prompt: Prompt, *, store: str | None = None, session: str | None = None, overrides: Overrides
 ) -> AsyncIterator[Event | Live]:
     """One prompt's events until its terminal."""
+    agent, asked = fitted(agent, session, overrides)
     async with open_runtime(store, agents=[agent]) as runtime:
         handle = await runtime.session(agent, session)
-        async for event in handle.prompt(prompt):
+        async for event in handle.prompt(prompt, **asked):
             yield event
 
 
-def run_sync(agent: Agent, prompt: str, *, store: str | None = None, session: str | None = None) -> Result:
+def run_sync(
+    agent: Agent, prompt: Prompt, *, store: str | None = None, session: str | None = None, overrides: Overrides
+) -> Result:
     """`run` without an event loop of one's own; inside a running one the work goes to a thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(run(agent, prompt, store=store, session=session))
+        return asyncio.run(run(agent, prompt, store=store, session=session, overrides=overrides))
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(max_workers=1) as pool:
-        return pool.submit(lambda: asyncio.run(run(agent, prompt, store=store, session=session))).result()
+        work = pool.submit(lambda: asyncio.run(run(agent, prompt, store=store, session=session, overrides=overrides)))
+        return work.result()
+
+
+def fitted(agent: Agent, session: str | None, overrides: Overrides) -> tuple[Agent, dict[str, Any]]:
+    """The agent for one run, and what its prompt must ask for: where a session may exist already, its log says which
+    model it has, and only a prompt changes that for a run."""
+    unknown = sorted(set(overrides) - set(Overrides.__annotations__))
+    if unknown:
+        known = ", ".join(Overrides.__annotations__)
+        raise UsageError(f"a run has no {unknown[0]!r} of its own: there are store, session, {known}")
+    asked: dict[str, Any] = {name: overrides[name] for name in ("budget", "tools", "hooks") if name in overrides}
+    if "approver" in overrides:
+        agent = dataclasses.replace(agent, approver=overrides["approver"])
+    if "output" in overrides:
+        agent = dataclasses.replace(agent, output=overrides["output"])
+        asked["output"] = overrides["output"] is not None
+    if "model" in overrides and session is None:
+        agent = dataclasses.replace(agent, model=overrides["model"])
+    elif "model" in overrides:
+        asked["model"] = overrides["model"]
+    return agent, asked

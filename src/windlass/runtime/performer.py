@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,11 +24,11 @@ from windlass.events.turns import ModelAsked, ModelFailed, ModelReplied
 from windlass.events.usage import Usage
 from windlass.kernel.effects import AskPerson, CallModel, PageOut, PrepareCall, RunTool
 from windlass.kernel.state import Call
-from windlass.models.base import CallPartDelta, ReasoningPart, RefusalPart, Reply, TextPart
+from windlass.models.base import CallPartDelta, CredentialUse, ReasoningPart, RefusalPart, Reply, TextPart
 from windlass.models.tokens import estimate_block, estimate_text
 from windlass.tools.context import ToolContext
 
-from .approvals import PermissionAsk, QuestionAsk, command_for
+from .approvals import Approve, Deny, PermissionAsk, QuestionAsk, command_for
 from .hooks import Hooks, Moment
 from .recall import RECALL_TOOLS, perform, pointed
 
@@ -66,8 +67,23 @@ class Performer:
         self.plane = plane
         self.seat = seat
         self.approver = approver
-        self.hooks = hooks
+        self._hooks = hooks
         self.partial_text: list[str] = []
+
+    @property
+    def hooks(self) -> Hooks:
+        """The agent's hooks, and those that were given for the current run."""
+        attached = self.bound.attached
+        return attached.hooks_of(self.owner.state, self._hooks) if attached.hooks else self._hooks
+
+    def hooks_for(self, command_id: str) -> Hooks:
+        """The agent's hooks, and those that a prompt brings along."""
+        brought = self.bound.attached.hooks.get(command_id)
+        return self._hooks.joined(brought) if brought else self._hooks
+
+    def answers(self, effect: AskPerson) -> bool:
+        """Whether there is anybody here who might answer."""
+        return self.approver is not None or (effect.kind == "permission" and self.hooks.rule_at("permission"))
 
     # --- models ---
 
@@ -79,6 +95,9 @@ class Performer:
         if request is None:
             return None
         before, denied = await self._before_model(request, effect)
+        shown: list[HookRuling] = []
+        if self.hooks.at("credential"):
+            request.credential_guard = functools.partial(self._credential, shown)
         if denied is not None:
             return Done(
                 ModelFailed(
@@ -103,8 +122,8 @@ class Performer:
         ports.point("after_model")
         duration = max(0, ports.monotonic_ms() - started)
         if isinstance(answer, Reply):
-            fact = self.bound.replied(owner.state, effect, answer, prepare=not self.hooks.rule_at("before_tool"))
-            fact = cast(ModelReplied, _with(fact, hooks=(*before, *await self._after_model(fact, effect))))
+            fact = self.bound.replied(owner.state, effect, answer, prepare=not self.hooks.at("before_tool"))
+            fact = cast(ModelReplied, _with(fact, hooks=(*before, *shown, *await self._after_model(fact, effect))))
             if fact.duration_ms == 0:
                 fact = cast(ModelReplied, _with(fact, duration_ms=duration))
             return Done(fact, dict(answer.generated) or None)
@@ -121,7 +140,7 @@ class Performer:
                 duration_ms=duration,
                 visible=visible,
                 sample=ports.sample(),
-                hooks=before,
+                hooks=(*before, *shown),
             )
         )
 
@@ -194,6 +213,16 @@ class Performer:
         most = min(changed.max_output_tokens or effect.output_tokens, effect.output_tokens)
         request.settings = msgspec.structs.replace(changed, max_output_tokens=most)
         return rulings, None
+
+    async def _credential(self, rulings: list[HookRuling], use: CredentialUse) -> Failure | None:
+        """Lets hooks see which credential a request would be sent with, and stop it. They never see its value."""
+        ruled = await self.hooks.run(self.moment("credential", msgspec.to_builtins(use)))
+        rulings += ruled.rulings
+        denied = ruled.denied
+        if denied is None:
+            return None
+        told = denied.message or f"denied by {denied.hook_id}"
+        return failure("hook_denied", told, provider=use.endpoint, model=use.model)
 
     async def _after_model(self, fact: ModelReplied, effect: CallModel) -> tuple[HookRuling, ...]:
         if effect.lane != "main" or not self.hooks.at("after_model"):
@@ -341,9 +370,7 @@ class Performer:
     # --- people ---
 
     async def ask(self, effect: AskPerson) -> Command | None:
-        """Asks whoever may answer; None where nobody is there."""
-        if self.approver is None:
-            return None
+        """Asks whoever may answer, hooks before people; None where nobody is there."""
         state = self.owner.state
         found = state.asks.get(effect.ask_id)
         if found is None:
@@ -352,6 +379,9 @@ class Performer:
         asked = _asked(state.session_id, event)
         if asked is None:
             return None
+        ruled = await self._permission(asked) if isinstance(asked, PermissionAsk) else None
+        if ruled is not None or self.approver is None:
+            return ruled
         try:
             verdict = await self.approver(asked)
             return command_for(asked, verdict, command_id=f"approver:{self.owner.ports.fresh_id()}")
@@ -361,6 +391,21 @@ class Performer:
                 told = str(error)
             await self.owner.take(NoticeGiven(level="error", code="approver_failed", message=told))
             return None
+
+    async def _permission(self, asked: PermissionAsk) -> Command | None:
+        """What hooks say to a call that needs somebody's word; None where they leave it to people."""
+        if not self.hooks.rule_at("permission", asked.tool):
+            return None
+        shown = msgspec.to_builtins(asked)
+        moment = self.moment("permission", shown, call_id=asked.call_id, tool=asked.tool)
+        ruled = await self.hooks.run(moment, tell=False)
+        ruling = ruled.denied or ruled.allowed
+        if ruling is None:
+            return None
+        no = Deny(feedback=ruling.message or f"denied by {ruling.hook_id}", stop=ruling.fatal)
+        verdict = Approve() if ruled.denied is None else no
+        name = f"hook:{self.owner.ports.fresh_id()}"
+        return command_for(asked, verdict, command_id=name, actor=f"hook:{ruling.hook_id}")
 
 
 async def arguments_of(call: Call, event_at: Callable[[int], Awaitable[Any]]) -> CallBody:

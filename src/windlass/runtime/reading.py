@@ -21,6 +21,7 @@ from windlass.store.base import Key, Store
 from windlass.store.chain import history
 
 from . import cursors
+from .attached import Lent
 from .binding import Bound
 from .briefing import Briefing
 from .cursors import CursorMismatch
@@ -57,7 +58,7 @@ class Reading:
     _hubs: dict[Key, Hub]
     _poll_ms: int
 
-    async def send(self, key: Key, command: Command) -> None:
+    async def send(self, key: Key, command: Command, lent: Lent | None = None) -> None:
         """Has a command taken; the runtime knows how."""
         raise AssertionError("only a runtime takes commands")
 
@@ -74,7 +75,7 @@ class Reading:
                 return taken.seq
         return None
 
-    async def follow(self, key: Key, command: Command) -> AsyncIterator[Told]:
+    async def follow(self, key: Key, command: Command, lent: Lent | None = None) -> AsyncIterator[Told]:
         """Sends a command and gives what follows, until its terminal; of one that was taken before, what followed."""
         hub = self.hub(key)
         head = await self.store.head(key)
@@ -84,7 +85,7 @@ class Reading:
             after = before - 1
         listener = hub.subscribe()
         try:
-            await self.send(key, command)
+            await self.send(key, command, lent)
             async for told in self._merged(key, listener, after):
                 yield told
                 if isinstance(told, Record) and ends(told.event, command.command_id):

@@ -34,7 +34,7 @@ from windlass.store.chain import history
 from .admission import check_size
 from .agent import Agent
 from .approvals import Approver
-from .attached import Attached, weighed
+from .attached import Attached, Lent, weighed
 from .binding import Bound, bound_names
 from .hub import Hub
 from .imports import refs_of
@@ -44,6 +44,7 @@ from .ports import Ports, SystemPorts
 from .reading import Active
 from .session import Session
 from .tending import Tending
+from .watching import Watching
 from .workspace import FOLDERS_KEPT_MAX, Folder, folder_of
 
 if TYPE_CHECKING:
@@ -299,12 +300,15 @@ class Runtime(Tending):
 
     # --- commands ---
 
-    async def send(self, key: Key, command: Command) -> None:
+    async def send(self, key: Key, command: Command, lent: Lent | None = None) -> None:
         """Has a command taken: directly where this process can own the session, through the inbox otherwise. Raises
-        `Refused` where it does not fit now. One that was taken before is acknowledged again, and nothing happens."""
+        `Refused` where it does not fit now. One that was taken before is acknowledged again, and nothing happens. What
+        is `lent` to its run must be of the process that drives the session."""
         if self._closed:
             raise UsageError("this runtime is closed: open another one")
         active = await self._ensure_driven(key)
+        if lent:
+            await self._lend(key, active, command, lent)
         if active is None:
             await self._post(key, command)
             return
@@ -319,11 +323,25 @@ class Runtime(Tending):
             return
         except StaleEpoch:
             self._drop(key, active)
-            await self.send(key, command)
+            await self.send(key, command, lent)
         finally:
             # Also where nobody waits for it any more: the command may have been kept.
             if self._active.get(key) is active:
                 self._run(key, active)
+
+    async def _lend(self, key: Key, active: Active | None, command: Command, lent: Lent) -> None:
+        if active is None:
+            raise UsageError(
+                f"session {key.session!r} is not driven here ({await self._why_not(key)}), so hooks and models of this "
+                "process cannot serve its runs: name the model, and give hooks to the agent"
+            )
+        performer = active.driver.performer
+        own = performer.bound.model
+        if lent.model is not None and lent.model is not own and lent.model.info.name == own.info.name:
+            raise UsageError(f"the agent's own model is called {own.info.name!r} too: give this one another name")
+        performer.bound.attached.lend(command.command_id, lent, active.owner.state)
+        if lent.hooks and active.owner.on_committed is None:
+            active.owner.on_committed = Watching(performer).committed
 
     async def _post(self, key: Key, command: Command) -> None:
         """Leaves a command for whoever drives the session."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from windlass.events.base import Command, Event
 from windlass.events.blocks import AnyAttachment, InputBlock, JsonObject, ResultBlock, Text
 from windlass.events.calls import (
@@ -43,17 +45,22 @@ from windlass.events.sessions import (
     ChangeTitle,
     RewindReceived,
 )
-from windlass.events.specs import Behavior, Origin, RunOptions, WorkMode
+from windlass.events.specs import Behavior, ModelRef, Origin, RunOptions, WorkMode
 from windlass.models.tokens import estimate_block
 from windlass.store.base import Key
+from windlass.tools.tool import as_tool
 
+from .attached import Lent
 from .hub import Record
 from .jobs import Job
 from .result import Result
 
 if TYPE_CHECKING:
     from windlass.kernel.state import State
+    from windlass.models.base import Model
 
+    from .agent import Budget
+    from .hooks import Hook
     from .runtime import Runtime
     from .serving import Serving
     from .setup import SetupSummary
@@ -65,16 +72,17 @@ class Sent:
     """A command on its way. Await it: it is acknowledged, kept and will be carried out. Iterate it instead: the events
     that follow, live, until its terminal. Leaving the loop detaches; it never cancels."""
 
-    def __init__(self, session: Session, command: Command) -> None:
+    def __init__(self, session: Session, command: Command, lent: Lent | None = None) -> None:
         self._session = session
         self._command = command
+        self._lent = lent
         self.command_id = command.command_id
 
     def __await__(self) -> Generator[Any, None, str]:
         return self._send().__await__()
 
     async def _send(self) -> str:
-        await self._session.runtime.send(self._session.key, self._command)
+        await self._session.runtime.send(self._session.key, self._command, self._lent)
         return self.command_id
 
     def __aiter__(self) -> AsyncIterator[Event | Live]:
@@ -82,7 +90,7 @@ class Sent:
 
     async def _events(self) -> AsyncIterator[Event | Live]:
         runtime, key = self._session.runtime, self._session.key
-        async for told in runtime.follow(key, self._command):
+        async for told in runtime.follow(key, self._command, self._lent):
             yield told.event if isinstance(told, Record) else told
 
 
@@ -108,12 +116,22 @@ class Session:
         *,
         behavior: Behavior | None = None,
         attachments: Sequence[AnyAttachment] = (),
+        model: str | Model | None = None,
+        budget: Budget | None = None,
+        tools: Sequence[Any] | None = None,
+        output: bool | None = None,
+        hooks: Sequence[Hook] = (),
         options: RunOptions | None = None,
         origin: Origin | None = None,
         command_id: str | None = None,
         actor: str = "user",
     ) -> Sent:
-        """Says something to the agent."""
+        """Says something to the agent.
+
+        For the run that this prompt opens, and for those that continue it: another `model`, by name or as an object;
+        the limits that `budget` names; only these `tools` (names, globs or tools; the kernel's own stay); whether the
+        answer must fit the agent's `output` type; more `hooks`, which live in this process alone. `options` says the
+        same as data."""
         content: tuple[InputBlock, ...] = (Text(text=text),) if isinstance(text, str) else tuple(text)
         return Sent(
             self,
@@ -124,9 +142,10 @@ class Session:
                 origin=origin or Origin(),
                 tokens=sum(estimate_block(block) for block in content),
                 bytes=sum(len(block.text) for block in content if isinstance(block, Text)),
-                options=options,
+                options=_options(options, model, budget, tools, output),
                 body=PromptBody(content=content, attachments=tuple(attachments)),
             ),
+            Lent(hooks=tuple(hooks), model=None if isinstance(model, str) else model),
         )
 
     def answer(
@@ -407,6 +426,26 @@ class Session:
     async def close(self, reason: str = "") -> None:
         """Puts the session's sums on record, once it rests. Safe twice; the next command goes on with it."""
         await self.runtime.shut_down(self.session_id, reason=reason)
+
+
+def _options(
+    given: RunOptions | None,
+    model: str | Model | None,
+    budget: Budget | None,
+    tools: Sequence[Any] | None,
+    output: bool | None,
+) -> RunOptions | None:
+    """What a prompt changes for its run, as data; None where it changes nothing."""
+    changes: dict[str, Any] = {}
+    if model is not None:
+        changes["model"] = ModelRef(name=model if isinstance(model, str) else model.info.name)
+    if budget is not None:
+        changes["limits"] = budget.limits()
+    if tools is not None:
+        changes["tools"] = tuple(tool if isinstance(tool, str) else str(as_tool(tool).name) for tool in tools)
+    if output is not None:
+        changes["output_required"] = output
+    return msgspec.structs.replace(given or RunOptions(), **changes) if changes else given
 
 
 def _answer_body(answer: str | Sequence[str] | JsonObject | AnswerBody) -> AnswerBody:

@@ -8,6 +8,7 @@ import msgspec
 
 from windlass.events.base import Command, Event, name_of
 from windlass.events.blocks import Text
+from windlass.events.calls import CallReceived, UserCallBody
 from windlass.events.context import CompactionFailed, CompactionFinished, CompactionStarted
 from windlass.events.failures import HookPoint
 from windlass.events.permissions import PermissionRequested
@@ -81,11 +82,18 @@ def _shown(event: Event) -> dict[str, object]:
 
 
 async def hooked(command: Command, performer: Performer) -> Command:
-    """A prompt after its hooks: perhaps with another text, always with their rulings."""
-    if not isinstance(command, PromptReceived) or command.body is None or not performer.hooks.at("prompt"):
+    """A prompt after its hooks: perhaps with another text, always with their rulings. A person's own call is left to be
+    prepared later where hooks must see it, like any other call."""
+    if isinstance(command, CallReceived) and performer.hooks.at("before_tool", command.tool):
+        args = command.body.args if command.body is not None else {}
+        return msgspec.structs.replace(command, body=UserCallBody(args=args))
+    if not isinstance(command, PromptReceived) or command.body is None:
+        return command
+    hooks = performer.hooks_for(command.command_id)
+    if not hooks.at("prompt"):
         return command
     text = "\n".join(block.text for block in command.body.content if isinstance(block, Text))
-    ruled = await performer.hooks.run(performer.moment("prompt", text))
+    ruled = await hooks.run(performer.moment("prompt", text))
     body, tokens = command.body, command.tokens
     if ruled.changed:
         sent = str(ruled.value)
