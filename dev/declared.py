@@ -11,7 +11,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any, ForwardRef, get_args
 
 import msgspec
 from dev import glossary, setting_words, vocabulary
@@ -52,6 +52,15 @@ def of_class(cls: type[Any], owner: str = "", *, but: tuple[str, ...] = ()) -> l
     return found
 
 
+def of_keys(cls: type[Any]) -> list[Declared]:
+    """The keys of a `TypedDict` of which none must be given."""
+    written = _notes(cls.__module__)
+    return [
+        Declared(cls.__name__, name, shown, "", written.get(f"{cls.__name__}.{name}") or words(cls.__name__, name))
+        for name, shown in _annotations(cls).items()
+    ]
+
+
 def of_function(function: Callable[..., Any], owner: str, *, but: tuple[str, ...] = ()) -> list[Declared]:
     """The parameters of a function."""
     return [
@@ -82,7 +91,7 @@ def _shown(annotation: Any) -> str:
     """A type as a reader needs it: the words of a closed set instead of its name."""
     if annotation is inspect.Parameter.empty:
         return ""
-    text = str(annotation)
+    text = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else str(annotation)
     for name, listed in _sets().items():
         text = re.sub(rf"\b{name}\b", listed, text)
     return LITERAL.sub(lambda found: found[1].replace("'", '"').replace(", ", " | "), text)

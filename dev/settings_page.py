@@ -39,7 +39,7 @@ def tables() -> list[Table]:
     from windlass.events.items import ModelSettings
     from windlass.events.specs import Limits, Policy, Rule, Settings
     from windlass.models.timeouts import Timeouts
-    from windlass.runtime.agent import Agent, Budget
+    from windlass.runtime.agent import Agent, Budget, Overrides
     from windlass.runtime.hooks import Hook
     from windlass.runtime.opening import open_runtime
     from windlass.runtime.runtime import Runtime
@@ -48,6 +48,8 @@ def tables() -> list[Table]:
 
     return [
         Table("Agent", "`windlass.Agent(name, …)`", declared.of_class(Agent)),
+        Table("Overrides of one run", "`agent.run(prompt, …)`, also `run_sync` and `stream`: for this run alone.",
+              declared.of_keys(Overrides)),
         Table("Budget", "`Agent(budget=windlass.Budget(…))`. None = no limit of this kind.", declared.of_class(Budget)),
         Table("Settings", "`Agent(settings=windlass.Settings(…))`", declared.of_class(Settings)),
         Table("Model settings", "`Agent(model_settings=ModelSettings(…))`, from `windlass.events.items`.",
@@ -84,7 +86,7 @@ def rows(settings: Iterable[Declared]) -> Iterator[str]:
     """Settings as a table."""
     yield "| name | type | default | meaning |\n|---|---|---|---|"
     for row in settings:
-        default = "*required*" if row.default is None else f"`{cell(row.default)}`"
+        default = "*required*" if row.default is None else f"`{cell(row.default)}`" if row.default else "the agent's"
         yield f"| `{row.name}` | `{cell(row.type)}` | {default} | {cell(sentence(row.says))} |"
     yield ""
 
