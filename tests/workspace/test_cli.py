@@ -98,7 +98,7 @@ def test_a_replay_is_told_what_the_session_was_told(folder):
 
 
 def test_trust_is_for_one_invocation(folder):
-    ran(folder, *RUN, "--trust")
+    assert ran(folder, *RUN, "--trust").stderr.splitlines()[1] == "follows AGENTS.md"
     ran(folder, *RUN)
     assert inspected(folder) == "Be brief."
 

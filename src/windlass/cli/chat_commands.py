@@ -155,9 +155,9 @@ async def go_on(chat: Chat, rest: str) -> None:
 
 
 async def setup(chat: Chat, rest: str) -> None:
-    from .chat_setup import summary
+    from .setup_lines import setup_lines
 
-    for line in summary(await chat.session.state()):
+    for line in setup_lines(await chat.session.setup()):
         chat.note(line, "")
 
 

@@ -22,6 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     parser.add_argument("--session", metavar="ID", help="the session: gone on with if it is there, else made")
     parser.add_argument("--no-history", action="store_true", help="neither read nor keep what was written in chats")
+    options.add_workspace(parser)
     options.add_store(parser)
     options.add_agent(parser)
 

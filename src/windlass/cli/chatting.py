@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from .chat_setup import summary
 from .exits import OK
 from .keyboard import Interviewer, is_interactive
 from .line_history import History, history_path
+from .setup_lines import files_line
 from .text import one_line, visible
 
 if TYPE_CHECKING:
@@ -102,11 +104,12 @@ class Chat:
         await self.leave()
         name = session_id or self.runtime.ports.fresh_id()
         self.interviewer.session = name
-        self.session = await self.runtime.session(self.agent, name)
+        self.session = await self.runtime.session(self.agent, name, workspace=os.curdir, trusted=self.args.trust)
         state = await self.session.state()
         self.note(f"session {visible(name)} in {visible(options.place_of(self.args))}")
-        for line in summary(state):
-            self.note(line)
+        for line in (*summary(state), files_line(await self.session.setup())):
+            if line:
+                self.note(line)
         self.note(HOW)
         self.note(f"whatever needs your word is asked behind the mark {self.interviewer.mark}")
         await self._recall(state.seq)

@@ -79,7 +79,7 @@ async def greet(
     runtime: Runtime, session: Session, agent: Agent, narrator: Narrator, args: argparse.Namespace, asked: Any
 ) -> None:
     """The setup in few lines, so that a person knows what is about to work for them; all of it with --verbose."""
-    from .setup_lines import setup_lines, unread_line
+    from .setup_lines import files_line, setup_lines
     from .text import visible
 
     state = await session.state()
@@ -88,7 +88,7 @@ async def greet(
     model = visible(state.model.name)
     narrator.note(f"session {visible(session.session_id)} in {place} · model {model} · tools {tools}")
     summary = await session.setup()
-    for line in setup_lines(summary) if args.verbose else filter(None, [unread_line(summary)]):
+    for line in setup_lines(summary) if args.verbose else filter(None, [files_line(summary)]):
         narrator.note(line)
     if asked is not None:
         narrator.note(f"whatever needs your word is asked behind the mark {asked.mark}")

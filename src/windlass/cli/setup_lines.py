@@ -46,12 +46,13 @@ def workspace_line(summary: SetupSummary) -> str:
     return " · ".join([*parts, TRUST[summary.trusted]])
 
 
-def unread_line(summary: SetupSummary) -> str:
-    """What a person should know of instruction files that were found and not read; "" where there are none."""
-    if summary.trusted is not False or not summary.instructions:
-        return ""
-    names = ", ".join(visible(file.path) for file in summary.instructions)
-    return f"found and not read: {names} (--trust has the agent follow them)"
+def files_line(summary: SetupSummary) -> str:
+    """Which instruction files are followed, or were found and not read; "" where there are none."""
+    if summary.trusted is False and summary.instructions:
+        names = ", ".join(visible(file.path) for file in summary.instructions)
+        return f"found and not read: {names} (--trust has the agent follow them)"
+    used = ", ".join(visible(file.path) for file in summary.instructions if file.used)
+    return f"follows {used}" if used else ""
 
 
 def _section(title: str, lines: list[str]) -> list[str]:
