@@ -33,6 +33,12 @@ def add(x: int, y: int) -> int:
 
 
 @windlass.tool(contract="pure")
+def subtract(x: int, y: int) -> int:
+    "Subtract two numbers."
+    return x - y
+
+
+@windlass.tool(contract="pure")
 def double(x: int) -> int:
     "Double a number."
     return 2 * x
@@ -271,6 +277,24 @@ async def test_a_fork_has_the_tools_that_were_mounted_on_its_origin():
         await fork.prompt("double 5")
         assert (await fork.result()).text == "ten"
         assert "value=10" in told(agent)
+
+
+@pytest.mark.parametrize("how", ["here", "elsewhere"])
+async def test_a_fork_under_other_code_says_so_and_has_the_tools_that_are_there(tmp_path, how):
+    store = str(tmp_path / "work.db")
+    await mounted_before(store)
+    if how == "elsewhere":
+        async with windlass.open(store) as rt:
+            await (await rt.get("s")).fork("f")
+    agent = agent_of(call("subtract", x=5, y=2), "three", tools=[subtract])
+    async with windlass.open(store, agents=[agent], take_up=False) as rt:
+        fork = await (await rt.get("s")).fork("f") if how == "here" else await rt.get("f")
+        await fork.prompt("5 - 2")
+        assert (await fork.result()).text == "three"
+        (changed,) = only(await events_of(fork), AgentChanged)
+        assert (changed.missing, changed.changed, changed.added) == (("add", "double"), (), ("subtract",))
+        assert offered(agent) == ["subtract"]
+        await sound(fork)
 
 
 async def test_code_of_this_process_cannot_be_mounted_where_another_one_drives(tmp_path):

@@ -94,7 +94,10 @@ class Driving(Reading):
                 return None
             place = await self._place(key, owner.state.workspace)
             self._bring(key, owner.state, bound)
-            await owner.take(await self._taken_over(key, owner, bound, place))
+            first = await self._taken_over(key, owner, bound, place)
+            await owner.take(first)
+            if isinstance(first, SessionForked):
+                await self._rebind(key, owner, bound, place)
             return await self._adopt(key, owner, bound, place)
         except (Refused, StaleEpoch):
             raise
@@ -163,6 +166,13 @@ class Driving(Reading):
             tools=specs if changed else None,
             body=bound.setup_body() if changed else None,
         )
+
+    async def _rebind(self, key: Key, owner: Owner, bound: Bound, place: Place | None) -> None:
+        """A fork begins with the tools of its origin; where the code here is not theirs, that is put on record."""
+        self._bring(key, owner.state, bound)
+        if self._resumed(owner, bound, None).tools is not None:
+            await owner.claim(self.runner, self._lease_ms)
+            await owner.take(self._resumed(owner, bound, place.workspace if place is not None else None))
 
     async def _adopt(self, key: Key, owner: Owner, bound: Bound, place: Place | None) -> Active:
         attached = self.attached(key)

@@ -429,7 +429,11 @@ class Runtime(Tending):
             if key in self._folders:
                 self._folders.setdefault(branch, self._folders[key])
             self.attached(branch).code.update(self.attached(key).code)
-            await self._adopt(branch, owner, bound, await self._place(branch, owner.state.workspace))
+            place = await self._place(branch, owner.state.workspace)
+            await self._rebind(branch, owner, bound, place)
+            await self._adopt(branch, owner, bound, place)
+        else:
+            await owner.release()
         return Session(self, branch)
 
     async def _has_begun(self, branch: Key, origin: Origin) -> bool:
