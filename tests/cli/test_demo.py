@@ -14,7 +14,7 @@ from windlass.cli.demonstrating import CITIES, City, Witness, time_in
 from windlass.models.embedded import missing, model_path
 from windlass.runtime.result import Result
 
-from .screen import PROGRAM, shown
+from .terminal import PROGRAM, Terminal
 
 ROOT = pathlib.Path(__file__).parents[2]
 NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
@@ -50,10 +50,9 @@ def test_only_the_right_call_and_the_right_answer_count():
     assert not witness.right(result("In Oslo it is 13:00."), "Oslo")
 
 
-def test_demo_without_its_model_says_what_to_do(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("WINDLASS_CACHE", str(tmp_path / "none"))
-    said = shown(["demo"], tmp_path, code=2, columns=200)
-    assert "run 'windlass models pull embedded' (93 MB, once)" in said
+def test_demo_without_its_model_begins_nothing(terminal: Terminal, tmp_path: pathlib.Path):
+    terminal.folder = tmp_path
+    terminal.shown("demo", code=2, environ={"WINDLASS_CACHE": str(tmp_path / "none")})
     assert not (tmp_path / "windlass-demo.db").exists()
 
 

@@ -7,17 +7,25 @@ import pathlib
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import msgspec
 import pytest
 
 from . import work
-from .screen import PROGRAM, Screen, shown
+from .screens import settled
+from .terminal import PATIENCE_S, PROGRAM, Terminal
 
 
 @pytest.fixture
 def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     return work.make_folder(tmp_path)
+
+
+@pytest.fixture
+def screen(folder: pathlib.Path) -> Iterator[Terminal]:
+    with Terminal(folder, columns=80) as terminal:
+        yield terminal
 
 
 def ran(folder: pathlib.Path, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
@@ -57,7 +65,7 @@ def test_prompt_from_a_pipe_and_from_files(folder: pathlib.Path):
     (folder / "notes.txt").write_text("seven", encoding="utf-8")
     words = ["run", "--agent", "agents.py:free", "--session", "s", "--file", "notes.txt", "Look:"]
     assert ran(folder, *words, given="from a pipe\n").returncode == 0
-    text = shown(["inspect", "s"], folder)
+    text = ran(folder, "inspect", "s").stdout
     assert "│ Look:\n│ \n│ from a pipe\n│ [file notes.txt]\n│ seven\n" in text
 
 
@@ -74,59 +82,72 @@ def test_nobody_there_ends_asked_and_an_approval_lets_it_go_on(folder: pathlib.P
     assert ran(folder, "approve", "march", "--wait", "0").returncode == 0
     went_on = ran(folder, "run", "--agent", "agents.py:clerk", "--session", "march")
     assert (went_on.returncode, went_on.stdout) == (0, "Done: I-7 is paid.\n")
-    assert "approved            p8 by " in shown(["logs", "march"], folder)
+    assert "approved            p8 by " in ran(folder, "logs", "march").stdout
 
 
-def test_approval_on_the_terminal(folder: pathlib.Path):
-    with Screen(["run", "--agent", "agents.py:clerk", "Pay it."], folder) as screen:
-        screen.wait_for('"cents": 1200')
-        screen.wait_for("> ")
-        screen.type("perhaps\n")
-        screen.wait_for("write y, s, n, n and why, or stop")
-        screen.wait_for("> ")
-        screen.type("n ask Ada first\n")
-        screen.wait_for("not run (person)")
-        assert screen.end() == 0
+def test_approval_on_the_terminal(screen: Terminal):
+    screen.start("run", "--agent", "agents.py:clerk", "Pay it.")
+    screen.wait_for("> ")
+    screen.line("perhaps")
+    screen.wait_for("write y, s, n, n and why, or stop")
+    screen.wait_for("> ", times=2)
+    screen.line("n ask Ada first")
+    screen.wait_for("not run (person)")
+    assert screen.end() == 0
 
 
-def test_going_on_asks_what_is_open(folder: pathlib.Path):
+def test_going_on_asks_what_is_open(folder: pathlib.Path, screen: Terminal):
     assert ran(folder, "run", "--agent", "agents.py:poll", "Paint.", "--session", "q").returncode == 3
-    with Screen(["run", "--agent", "agents.py:poll", "--session", "q"], folder) as screen:
-        screen.wait_for("2) blue")
-        screen.wait_for("> ")
-        screen.type("1\n")
-        screen.wait_for("So be it.")
-        assert screen.end() == 0
+    screen.start("run", "--agent", "agents.py:poll", "--session", "q")
+    screen.wait_for("2) blue")
+    screen.wait_for("> ")
+    screen.line("1")
+    screen.wait_for("So be it.")
+    assert screen.end() == 0
 
 
-def test_ctrl_c_interrupts_and_it_can_go_on(folder: pathlib.Path):
-    with Screen(["run", "--agent", "agents.py:slow", "Wait.", "--session", "s"], folder) as screen:
-        screen.wait_for("session s in windlass.db")
-        time.sleep(0.3)  # the request must be out before it can be stopped
-        screen.ctrl_c()
-        screen.wait_for("interrupting")
-        assert screen.end() == 130
-        assert "go on with: windlass run --session s" in screen.text
-    assert "run interrupted" in shown(["logs", "s"], folder)
+def test_ctrl_c_interrupts_and_it_can_go_on(folder: pathlib.Path, screen: Terminal):
+    screen.start("run", "--agent", "agents.py:slow", "Wait.", "--session", "s")
+    screen.wait_for("session s in windlass.db")
+    until_requested(folder)
+    screen.key("C-c")
+    assert screen.end() == 130
+    told = settled(screen.history()).splitlines()
+    assert told[-5:] == [
+        "^C",
+        "(interrupting; Ctrl-C again leaves at once)",
+        "stopped: user abort",
+        "interrupted · 1 turn · about 2 in, 16,384 out · $0 · 0 s",
+        "go on with: windlass run --session s (and the same --agent)",
+    ]
+    assert "run interrupted" in ran(folder, "logs", "s").stdout
 
 
-def test_commands_of_other_processes_reach_a_running_session(folder: pathlib.Path):
-    with Screen(["run", "--agent", "agents.py:slow", "Wait.", "--session", "s"], folder) as screen:
-        screen.wait_for("session s in windlass.db")
-        text = shown(["cancel", "s", "--wait", "10"], folder)
-        assert "taken by the process that drives the session" in text
-        assert screen.end() == 130
-    assert "run cancelled" in shown(["logs", "s"], folder)
+def until_requested(folder: pathlib.Path) -> None:
+    """Waits until the model is asked: only then is there something to stop."""
+    until = time.monotonic() + PATIENCE_S
+    while "model requested" not in ran(folder, "logs", "s", "--all").stdout:
+        assert time.monotonic() < until
 
 
-def test_logs_follow_what_another_process_does(folder: pathlib.Path):
+def test_second_ctrl_c_leaves_at_once(folder: pathlib.Path, screen: Terminal):
+    screen.start("run", "--agent", "agents.py:deaf", "Wait.", "--session", "s")
+    screen.wait_for("→ stare()")
+    screen.key("C-c")
+    screen.wait_for("interrupting")
+    screen.key("C-c")
+    assert screen.end() == 130
+    assert "Traceback" not in screen.history()
+
+
+def test_logs_follow_what_another_process_does(folder: pathlib.Path, screen: Terminal):
     ran(folder, "run", "--agent", "agents.py:free", "Pay it.", "--session", "s")
-    with Screen(["logs", "s", "-f"], folder) as screen:
-        screen.wait_for("run completed")
-        ran(folder, "run", "--agent", "agents.py:free", "Again.", "--session", "s")
-        screen.wait_for("And again.")
-        screen.ctrl_c()
-        assert screen.end() == 130
+    screen.start("logs", "s", "-f")
+    screen.wait_for("run completed")
+    ran(folder, "run", "--agent", "agents.py:free", "Again.", "--session", "s")
+    screen.wait_for("And again.")
+    screen.key("C-c")
+    assert screen.end() == 130
 
 
 def test_broken_agent_file_is_named_with_its_line(folder: pathlib.Path):

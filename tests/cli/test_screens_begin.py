@@ -45,13 +45,11 @@ windlass: nothing to do: write a prompt, pipe one in, or name a --session to
     Case(
         verb="run",
         kind="error",
-        words="run --agent agents.py:nobody 'Hi.'",
+        words="run --agent gone.py:agent 'Hi.'",
         code=2,
         place="bare",
         shown="""\
-windlass: agents.py has no agent 'nobody': there are agents.py:free,
-  agents.py:terse, agents.py:clerk, agents.py:poll, agents.py:banker,
-  agents.py:slow, agents.py:tired
+windlass: there is no file 'gone.py': write FILE.py:NAME
 """,
     ),
     Case(

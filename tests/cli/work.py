@@ -29,6 +29,16 @@ async def wire(account: str) -> str:
     return "sent"
 
 
+@windlass.tool
+async def stare() -> str:
+    "Look into the distance, whoever calls."
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+
+
 def model(*turns):
     return ScriptedModel(by_history(list(turns)))
 
@@ -43,6 +53,7 @@ clerk = windlass.Agent("clerk", model=model(PAY, "Done: I-7 is paid."), tools=[p
 poll = windlass.Agent("poll", model=model([QUESTION], "So be it."), tools=["ask_user"])
 banker = windlass.Agent("banker", model=model([call("wire", account="A-1")], "Noted."), tools=[wire])
 slow = windlass.Agent("slow", model=model([hang()], "Never."))
+deaf = windlass.Agent("deaf", model=model([call("stare")], "Ah."), tools=[stare])
 tired = windlass.Agent("tired", model=model(fail("rate_limited", "come back later", retry_after_ms=86_400_000)))
 """
 

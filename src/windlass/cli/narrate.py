@@ -55,6 +55,11 @@ class Narrator:
         for piece in lines:
             print(self._paint(piece, colour), file=self._err, flush=True)
 
+    def after_key(self) -> None:
+        """Begins a fresh line behind the key that the terminal has just echoed (^C), where none begins anyway."""
+        if not (self._flow.open_line or self._thoughts.open_line) and is_terminal(self._err):
+            print(file=self._err, flush=True)
+
     def rest(self) -> None:
         """Ends what is half written."""
         self._flow.end_line()

@@ -182,6 +182,7 @@ class Stopping:
                 self._task.cancel()
             return
         self._asked_once = True
+        self._narrator.after_key()
         self._narrator.note("(interrupting; Ctrl-C again leaves at once)", "yellow")
         self._sending = asyncio.ensure_future(self._interrupt())
 
