@@ -13,9 +13,12 @@ from windlass.events.errors import Refused
 from windlass.events.hooks import HookRuling
 from windlass.events.items import UserItem
 from windlass.events.questions import Question, QuestionBody
+from windlass.events.sessions import FileChange
 from windlass.events.specs import Policy, Rule
 from windlass.events.turns import Prepared, ReplyCall
 from windlass.kernel.effects import AwaitClient, PrepareCall, RunTool
+
+CHANGES = (FileChange(path="a.py", operation="update", lines_added=3),)
 
 
 def results(session):
@@ -326,3 +329,20 @@ def test_a_repeat_by_a_person_is_no_lack_of_progress():
         session.run_tool("add", {"n": 1})
         session.finish()
     assert "repeat.warned" not in session.names()
+
+
+@pytest.mark.parametrize(
+    ("fact", "then"),
+    [
+        (ce.ToolTimedOut(call_id="c6.0", timeout_ms=5, changes=CHANGES), "turn.finished"),
+        (ce.ToolSuspended(call_id="c6.0", changes=CHANGES), "run.asked"),
+    ],
+)
+def test_what_a_tool_changed_is_kept_however_its_call_ends(fact, then):
+    session = Session()
+    session.prompt()
+    session.reply("", call("put"))
+    events = session.take(fact)
+    assert names(events)[1:3] == ["files.changed", then]
+    assert events[1].changes == CHANGES
+    assert session.state.code.lines_added == 3

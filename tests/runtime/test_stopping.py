@@ -43,6 +43,7 @@ STATES = (
     "approver_thinks",
     "asked",
     "tool_asks",
+    "tool_asks_a_model",
     "client_tool",
     "back_off",
     "sleeping",
@@ -59,6 +60,7 @@ CALLS = {
     "approver_thinks": call("guarded", {}),
     "asked": call("guarded", {}),
     "tool_asks": call("asking", {}),
+    "tool_asks_a_model": call("consulting", {}),
     "client_tool": call("remote", {}),
 }
 FAULTS = {
@@ -83,6 +85,8 @@ def answer(state: str) -> Callable[[ParsedRequest], Any]:
         if SUMMARY_REQUEST in said:
             met.append(1)
             return fault("stall") if len(met) == 1 else say("a summary")
+        if "a tool wants to know" in said:
+            return fault("stall")
         if any(word in said for word in ("next", "instead of that", "also this")):
             return say("fine")
         if "warm up" in said:
@@ -142,8 +146,12 @@ class World:
         async def asking(ctx: windlass.ToolContext) -> str:
             return (await ctx.ask("Which?")).text
 
+        @windlass.tool
+        async def consulting(ctx: windlass.ToolContext) -> str:
+            return (await ctx.model("a tool wants to know")).text
+
         remote = windlass.external_tool("remote", "Runs elsewhere.", {"type": "object", "properties": {}})
-        return [quick, slow, slow_sync, stubborn, guarded, asking, remote]
+        return [quick, slow, slow_sync, stubborn, guarded, asking, consulting, remote]
 
     async def approver(self, asked: Any) -> Any:
         if self.state in ("approver_thinks", "tool_asks"):
@@ -185,6 +193,8 @@ async def reach(world: World, case: Case, session: Session) -> None:
         async for told in listener:
             if isinstance(told, windlass.TextDelta):
                 break
+    elif state == "tool_asks_a_model":
+        await case.server.arrived(2)
     elif state in ("waiting_for_headers", "waiting_for_output"):
         await case.server.arrived(1)
         await asyncio.sleep(0.02)
@@ -239,9 +249,7 @@ async def test_a_session_stopped_in_any_state_by_any_cause_goes_on(tmp_path, sta
                 await within(ACK_S, stop(), "the acknowledgement")
                 await within(EFFECTIVE_S, session.wait_idle(), "the stop")
                 if cause == "interrupt" and state in ("asked", "client_tool"):
-                    # Nothing was running: what people owe stays open until it is answered or cancelled.
-                    assert (await session.result()).status == "asked"
-                    await session.cancel()
+                    assert (await session.result()).status == "interrupted", "what was asked is withdrawn"
             elif cause == "replaced":
                 await within(ACK_S, session.prompt("instead of that"), "the acknowledgement")
                 await within(EFFECTIVE_S, session.wait_idle(), "the stop")

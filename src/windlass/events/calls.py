@@ -158,6 +158,7 @@ class ToolTimedOut(Fact, frozen=True, kw_only=True, tag="tool.timed_out"):
     call_id: str
     timeout_ms: Nat
     tokens: Nat = 0
+    changes: tuple[FileChange, ...] = ()
     body: ResultBody | None = None
 
 
@@ -167,6 +168,7 @@ class ToolSuspended(Fact, frozen=True, kw_only=True, tag="tool.suspended"):
     CATEGORY: ClassVar[Category] = "syscall"
     call_id: str
     note: str = ""
+    changes: tuple[FileChange, ...] = ()
     body: CallBody | None = None
 
 

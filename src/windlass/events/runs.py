@@ -185,9 +185,10 @@ class RunInterrupted(Terminal, frozen=True, kw_only=True, tag="run.interrupted")
 
 
 class RunAsked(Terminal, frozen=True, kw_only=True, tag="run.asked"):
-    """Only people or clients owe something now."""
+    """Only people or clients owe something now. `failure` says why, where a provider refused."""
 
     waiting_for: tuple[str, ...] = ()
+    failure: Failure | None = None
 
 
 class RunSlept(Terminal, frozen=True, kw_only=True, tag="run.slept"):

@@ -378,6 +378,13 @@ def on_outcome(state: State, fact: ce.ToolFinished | ce.ResultReceived) -> Decis
             yield HookRuled(ruling=ruling)
     for ask in [a for a in state.asks.values() if a.call_id == fact.call_id and a.inside]:
         yield qe.QuestionWithdrawn(question_id=ask.ask_id, reason="superseded")
+    yield from changed_files(fact)
+
+
+def changed_files(
+    fact: ce.ToolFinished | ce.ResultReceived | ce.ToolTimedOut | ce.ToolSuspended,
+) -> Decisions:
+    """What a tool reported to have changed holds however its call ended."""
     if fact.changes:
         yield se.FilesChanged(call_id=fact.call_id, changes=fact.changes)
 
@@ -385,6 +392,11 @@ def on_outcome(state: State, fact: ce.ToolFinished | ce.ResultReceived) -> Decis
 def on_timed_out(state: State, fact: ce.ToolTimedOut) -> Decisions:
     for ask in [a for a in state.asks.values() if a.call_id == fact.call_id and a.inside]:
         yield qe.QuestionWithdrawn(question_id=ask.ask_id, reason="superseded")
+    yield from changed_files(fact)
+
+
+def on_suspended(state: State, fact: ce.ToolSuspended) -> Decisions:
+    yield from changed_files(fact)
 
 
 def on_tool_asked(state: State, fact: ce.ToolAsked) -> Decisions:
@@ -531,7 +543,7 @@ HANDLERS: dict[type[Fact], Callable[[State, Any], Decisions]] = {
     ce.ToolPrepared: on_prepared,
     ce.ToolFinished: on_outcome,
     ce.ToolTimedOut: on_timed_out,
-    ce.ToolSuspended: on_nothing,
+    ce.ToolSuspended: on_suspended,
     ce.ToolAsked: on_tool_asked,
     ce.ToolSettled: on_settled,
     ce.ResultReceived: on_result,

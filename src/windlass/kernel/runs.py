@@ -274,7 +274,7 @@ def end_by_failure(state: State, why: Failure) -> Iterator[Decision]:
     if why.kind in OVERFLOW:
         yield from fail(state, "context_overflow", why)
     elif why.kind in CREDENTIALS:
-        yield ended(state, RunAsked, "awaiting_credentials", waiting_for=("credentials",))
+        yield ended(state, RunAsked, "awaiting_credentials", waiting_for=("credentials",), failure=why)
     elif why.retryable:
         spent = failure(
             "retries_exhausted",

@@ -50,9 +50,15 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     ) -> ToolFinished | ToolTimedOut | ToolSuspended:
         """The fact that says so. `tokens` is the caller's estimate of the content."""
         if self.status == "suspended":
-            return ToolSuspended(call_id=call_id, note=self.note, body=self.payload)
+            return ToolSuspended(call_id=call_id, note=self.note, changes=self.changes, body=self.payload)
         if self.status == "timed_out":
-            return ToolTimedOut(call_id=call_id, timeout_ms=self.timeout_ms, tokens=tokens, body=self.body)
+            return ToolTimedOut(
+                call_id=call_id,
+                timeout_ms=self.timeout_ms,
+                tokens=tokens,
+                changes=self.changes,
+                body=self.body,
+            )
         return ToolFinished(
             call_id=call_id,
             ok=self.ok,
