@@ -13,6 +13,7 @@ programs, one after the other, each on a clean screen. `shown` does all of it fo
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -37,6 +38,7 @@ set -g history-limit {HISTORY_LINES}
 set -g default-terminal screen-256color
 set -s escape-time 0
 set -g mouse off
+set -s set-clipboard on
 """
 
 
@@ -129,6 +131,14 @@ class Terminal:
         column, row = self._ask("#{cursor_x} #{cursor_y}").split()
         return int(column), int(row)
 
+    def steered(self) -> dict[str, str]:
+        """What a program can do to a terminal besides showing text: its title, its other screen, the clipboard, the
+        cursor, what keys and the mouse send."""
+        names = "pane_title alternate_on cursor_flag insert_flag keypad_cursor_flag keypad_flag origin_flag wrap_flag"
+        names += " mouse_any_flag scroll_region_upper"
+        facts = {name: self._ask(f"#{{{name}}}") for name in names.split()}
+        return facts | {"clipboard": self._tmux("list-buffers", "-F", "#{buffer_sample}").strip()}
+
     def resize(self, columns: int, rows: int) -> None:
         """Makes the terminal another size, as a person who pulls at its corner."""
         self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
@@ -161,8 +171,12 @@ class Terminal:
         self.end()
 
     def close(self) -> None:
-        """Ends the program and the terminal. Closing twice is no error."""
+        """Ends the program, whatever it ignores, and the terminal. Closing twice is no error."""
         if self._room.exists():
+            if self._code() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.pid, signal.SIGKILL)
+                self.end()
             subprocess.run([*self._command, "kill-server"], capture_output=True, timeout=TMUX_PATIENCE_S, check=False)
             shutil.rmtree(self._room, ignore_errors=True)
 

@@ -1,4 +1,5 @@
-"""Nothing that a model or a tool writes reaches the terminal as anything but letters, and no approval can be faked."""
+"""Nothing that a model or a tool writes leaves this program as anything but letters, byte by byte. What a terminal makes
+of it is in test_hostile_terminal.py."""
 
 from __future__ import annotations
 
@@ -146,14 +147,6 @@ def test_million_letters_in_one_line_are_cut_in_a_timeline_and_whole_on_demand(h
         assert screen.widest <= 80
 
 
-def test_approval_shows_the_end_of_long_arguments(hostile: pathlib.Path):
-    text = shown(["show", "asks"], hostile)
-    assert "rm -rf / # the end" in text.replace("\n│ ", "")
-    bars = [line for line in text.splitlines() if "rm -rf" in line or "xxxx" in line]
-    assert all(line.startswith("│ ") for line in bars)
-    assert max(map(len, text.splitlines())) <= 80
-
-
 AGENT = f"""
 import windlass
 from windlass.testing.scripted import ScriptedModel, by_history, call
@@ -167,25 +160,6 @@ turns = [[{FAKE + HOSTILE!r}, call("pay", invoice="I-7")], {HOSTILE + "z" * 5000
 agent = windlass.Agent("a", model=ScriptedModel(by_history(turns)), tools=[pay],
                        policy=windlass.Policy(rules=(windlass.ask("pay"),)))
 """
-
-
-def test_fake_prompt_cannot_be_taken_for_a_real_one(tmp_path: pathlib.Path):
-    (tmp_path / "a.py").write_text(AGENT, encoding="utf-8")
-    with Screen(["run", "--agent", "a.py:agent", "Pay."], tmp_path) as screen:
-        announced = screen.wait_for("behind the mark ")
-        screen.type("y\n")  # typed before anything was asked: it must not answer
-        screen.wait_for("what an approval is bound to")
-        screen.wait_for("> ")
-        screen.type("y\n")
-        assert screen.end() == 0
-        mark = re.search(r"behind the mark (\w{3})", screen.text)
-        assert announced
-        assert mark is not None
-        real = [line for line in screen.lines if line.startswith("── windlass asks")]
-        assert len(real) == 1
-        assert mark[1] in real[0]
-        assert sum(line.startswith("  ── windlass asks") for line in screen.lines) >= 1  # the model's, behind a margin
-        assert screen.widest <= 80
 
 
 def test_pipe_gets_the_words_alone_and_tame(tmp_path: pathlib.Path):

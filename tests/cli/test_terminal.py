@@ -68,7 +68,8 @@ def test_a_text_that_never_comes_fails_with_the_screen(terminal):
 
 def test_closing_leaves_neither_a_process_nor_a_file(tmp_path):
     terminal = Terminal(tmp_path)
-    terminal.execute(["sleep", "60"])
+    terminal.execute(["sh", "-c", "trap '' HUP TERM; echo up; sleep 60"])
+    terminal.wait_for("up")
     room, pid = terminal._room, terminal.pid
     terminal.close()
     terminal.close()
