@@ -12,7 +12,9 @@ import sys
 
 import pytest
 
+from windlass.cli.help_text import fitted
 from windlass.cli.main import VERBS, main
+from windlass.cli.reference import parser_of
 from windlass.models.catalogue import default_catalogue
 
 from . import test_replay, test_screens_begin, test_screens_look, test_screens_move, test_screens_say
@@ -44,6 +46,31 @@ def test_help_of_each_verb_has_examples_of_it(verb: str, capsys: pytest.CaptureF
     said = capsys.readouterr().out
     assert "examples:" in said
     assert f"windlass {verb}" in said.partition("examples:")[2]
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_help_of_each_verb_fits_the_screen_and_loses_no_word(verb: str, width: int):
+    said = parser_of(verb).epilog or ""
+    shown = fitted(said, width)
+    assert shown.split() == said.split()
+    assert max(map(len, shown.splitlines())) <= width
+
+
+def test_help_stands_on_the_screen_as_it_was_fitted(terminal: Terminal, bare: pathlib.Path):
+    terminal.folder = bare
+    assert terminal.shown("fork", "--help").endswith(
+        """
+examples:
+  windlass fork march                a new session that goes on from where march
+                                     is now
+  windlass fork march --at 40 --as march-retry      from behind record 40, under
+                                                    this id
+
+The history is shared, not copied. What was open at that point is closed in the
+fork; march itself is not touched.
+"""
+    )
 
 
 @pytest.mark.parametrize("columns", [40, 80, 100])

@@ -72,6 +72,14 @@ exit codes: 0 done, 1 it failed, 2 it was called wrongly, 3 waits for a person, 
 class Parser(argparse.ArgumentParser):
     """A parser whose complaints read like those of every verb."""
 
+    def format_help(self) -> str:
+        """The help, fitted to the screen where there is one."""
+        from .help_text import fitted
+        from .text import is_terminal, width_of
+
+        said = super().format_help()
+        return fitted(said, width_of(sys.stdout)) if is_terminal(sys.stdout) else said
+
     def error(self, message: str) -> NoReturn:
         """Says what is wrong, how it is called and where more is written."""
         from .text import tell, visible

@@ -1,0 +1,53 @@
+"""Help that fits the screen: paragraphs are filled again, and what is said beside an example stays beside it."""
+
+from __future__ import annotations
+
+import re
+
+from .text import cells, fold_lines, hung
+
+EXAMPLE = re.compile(r"(  \S.*?\s{2,})(\S.*)")
+HEADING = re.compile(r"[a-z ]+: ?")
+BESIDE_MIN = 24
+"""Where less room is left beside an example, what is said of it stands beneath."""
+
+
+def fitted(text: str, width: int) -> str:
+    """A help text for a screen of some width; one that fits stays as it is."""
+    blocks = [fitted_block(block, width) for block in text.split("\n\n")]
+    return "\n\n".join(blocks)
+
+
+def fitted_block(block: str, width: int) -> str:
+    lines = block.split("\n")
+    if all(cells(line) <= width for line in lines):
+        return block
+    found: list[str] = []
+    for line in joined(lines):
+        found += example(line, width) if line.startswith("  ") else fold_lines(line, width)
+    return "\n".join(found)
+
+
+def joined(lines: list[str]) -> list[str]:
+    """The lines of a block, those of one paragraph made one."""
+    found: list[str] = []
+    for line in lines:
+        goes_on = line and found and found[-1] and not line.startswith(" ") and not found[-1].startswith(" ")
+        if goes_on and not HEADING.match(line) and not found[-1].endswith(":"):
+            found[-1] += f" {line}"
+        else:
+            found.append(line)
+    return found
+
+
+def example(line: str, width: int) -> list[str]:
+    """An indented line; what is said beside it is folded there, or stands beneath."""
+    parts = EXAMPLE.fullmatch(line)
+    if cells(line) <= width or parts is None:
+        return hung(line, width, "      ")
+    command, said = parts[1], parts[2]
+    room = width - cells(command)
+    if room >= BESIDE_MIN:
+        first, *rest = fold_lines(said, room)
+        return [command + first, *(" " * cells(command) + piece for piece in rest)]
+    return [*hung(command.rstrip(), width, "      "), *(" " * 6 + piece for piece in fold_lines(said, width - 6))]
