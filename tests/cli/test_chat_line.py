@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pathlib
 import re
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import strategies as st
 
 from windlass.cli.chat_commands import COMMANDS, completions
-from windlass.cli.line_dock import height_of
+from windlass.cli.chat_desk import CALM_S, DockDesk
+from windlass.cli.line_dock import Dock, height_of
 from windlass.cli.line_editor import TEXT_MAX, Editor
 from windlass.cli.line_flow import WordFlow
 from windlass.cli.line_history import ENTRIES_MAX, ENTRY_MAX, History, history_path
@@ -340,3 +342,19 @@ def test_history_is_where_it_is_wanted_or_nowhere(tmp_path: pathlib.Path):
     (tmp_path / "file").write_text("")
     unwritable.add("kept in memory")
     assert unwritable.entries == ["kept in memory"]
+
+
+# --- being asked ---
+
+
+async def test_an_answer_is_taken_only_after_a_moment_without_a_key():
+    loop = asyncio.get_running_loop()
+    desk = DockDesk.__new__(DockDesk)
+    desk._dock = dock = Dock.__new__(Dock)
+    dock.pressed_at = 0.0
+    asked_at = loop.time()
+    await desk.ready()
+    assert loop.time() >= asked_at + CALM_S
+    dock.pressed_at = pressed_at = loop.time() + CALM_S / 2
+    await desk.ready()
+    assert loop.time() >= pressed_at + CALM_S
