@@ -365,9 +365,7 @@ async def test_every_store_carries_a_session_the_same_way(tmp_path):
 @pytest.fixture
 def short_pages(monkeypatch):
     """Pages of three, so that eight sessions are many."""
-    monkeypatch.setattr("windlass.runtime.tending.OWED_AT_ONCE", 3)
     monkeypatch.setattr("windlass.runtime.driving.OWED_AT_ONCE", 3)
-    monkeypatch.setattr("windlass.runtime.tending.MAIL_NEWEST", 2)
 
 
 MANY = [f"s{number}" for number in range(8)]

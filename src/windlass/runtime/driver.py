@@ -33,6 +33,7 @@ from windlass.kernel.effects import (
 )
 from windlass.kernel.owed import owed, waiting_for
 from windlass.models.tokens import estimate_text
+from windlass.store.base import InboxCommand
 
 from .admission import admitted, check_size
 from .owner import Owner
@@ -408,20 +409,27 @@ class Driver:
 
     async def fold_inbox(self) -> int:
         """Takes the commands that other processes sent, in their order; one that does not fit is refused on record."""
-        count = 0
-        owner = self.owner
-        for waiting in await owner.insist(lambda: owner.store.inbox(owner.key, limit=INBOX_AT_ONCE)):
-            count += 1
-            try:
-                command = self._with_partial(await self._admitted(decode_command(waiting.data)))
-                await self.owner.take(command, takes=(waiting.command_id,))
-            except CommandTaken:
-                continue
-            except (Refused, CodecError) as error:
-                code = error.code if isinstance(error, Refused) else "unreadable"
-                refusal = CommandRefused(command_id=waiting.command_id, code=code, message=str(error))
-                await self._report(refusal, takes=(waiting.command_id,))
-        return count
+        owner, count, last = self.owner, 0, 0
+        while True:
+            waiting = await owner.insist(lambda: owner.store.inbox(owner.key, limit=INBOX_AT_ONCE))
+            for command in waiting:
+                await self._fold_command(command)
+            count += len(waiting)
+            # Nobody says again that there are more; one that stays is not waited for.
+            if len(waiting) < INBOX_AT_ONCE or waiting[0].position <= last:
+                return count
+            last = waiting[0].position
+
+    async def _fold_command(self, waiting: InboxCommand) -> None:
+        try:
+            command = self._with_partial(await self._admitted(decode_command(waiting.data)))
+            await self.owner.take(command, takes=(waiting.command_id,))
+        except CommandTaken:
+            return
+        except (Refused, CodecError) as error:
+            code = error.code if isinstance(error, Refused) else "unreadable"
+            refusal = CommandRefused(command_id=waiting.command_id, code=code, message=str(error))
+            await self._report(refusal, takes=(waiting.command_id,))
 
 
 def _next_wake(state: st.State) -> int | None:

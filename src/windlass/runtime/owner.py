@@ -165,8 +165,11 @@ class Owner:
         head = await self.store.head(self.key)
         if head is None:
             raise NotFound(f"there is no session {self.key.session!r}")
-        snapshot = await self._snapshot()
-        lines = [sealed async for sealed in history(self.store, self.key, after=snapshot.seq if snapshot else 0)]
+        if head.seq == 0:
+            snapshot, lines = None, []  # a new session: there is nothing to ask for
+        else:
+            snapshot = await self._snapshot()
+            lines = [sealed async for sealed in history(self.store, self.key, after=snapshot.seq if snapshot else 0)]
         if snapshot is not None and snapshot.hash != (lines[0].prev_hash if lines else head.hash):
             snapshot = None
             lines = [sealed async for sealed in history(self.store, self.key)]

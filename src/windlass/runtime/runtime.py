@@ -100,11 +100,6 @@ class Runtime(Tending):
         self._hubs: dict[Key, Hub] = {}
         self._wakes: dict[Key, int] = {}
         self._resting: dict[Key, None] = {}
-        self._unread = 0
-        self._look_at = 0
-        self._mail: dict[str, int] = {}
-        """How many times the inboxes of an agent's sessions must still be gone through."""
-        self._mail_at: dict[str, int] = {}
         self._looked_ms = 0
         self._tasks: list[asyncio.Task[Any]] = []
         self._closed = False

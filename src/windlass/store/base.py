@@ -120,7 +120,8 @@ class IndexRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions to list. Everything given must hold; `metadata` pairs must all be there; `text` is searched in
-    session id, title and agent, ignoring case. Newest change first."""
+    session id, title and agent, ignoring case; `unread` is whether commands wait in the inbox; at `free_at_ms` nobody's
+    lease lasts. Newest change first."""
 
     tenant: str = "default"
     states: tuple[str, ...] = ()
@@ -128,6 +129,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None = None
     root: str | None = None
     owed: bool | None = None
+    unread: bool | None = None
+    free_at_ms: int | None = None
     wake_before_ms: int | None = None
     updated_after_ms: int | None = None
     updated_before_ms: int | None = None
@@ -287,7 +290,8 @@ class Store(Protocol):
         ...
 
     async def changed(self) -> bool:
-        """Whether anything was written by anyone since the last call: cheap enough to ask ten times a second."""
+        """Whether anything was written by others, or sent by anyone, since the last call: cheap enough to ask ten times
+        a second. What was written through this very handle may count or not."""
         ...
 
     async def close(self) -> None: ...

@@ -38,7 +38,7 @@ from .jsonl_lines import frame_append, frame_command, parse_append, parse_comman
 from .jsonl_session import About, Lease
 from .keys import check_blob, check_command, check_digest, check_id, check_key, check_origin, check_sealed, file_name
 from .memory import MemoryStore
-from .search import check_query, select
+from .search import check_query, ledger_fits, select
 
 DEFAULT_TYPE = "application/octet-stream"
 
@@ -334,8 +334,8 @@ class FileMapStore:
 
     async def find(self, query: Query) -> list[IndexRow]:
         check_query(query)
-        rows = [await self.get_index(key) for key in await self._sessions(query.tenant)]
-        return select(query, [row for row in rows if row is not None])
+        rows = [(key, await self.get_index(key)) for key in await self._sessions(query.tenant)]
+        return select(query, [row for key, row in rows if row and ledger_fits(query, self._memory.ledger(key))])
 
     async def _sessions(self, tenant: str) -> list[Key]:
         keys = []

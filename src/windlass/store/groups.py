@@ -19,16 +19,19 @@ GROUP_JOBS_MAX = 512
 """How many jobs one commit takes: it bounds how long the first of them waits for the last."""
 
 Target = TypeVar("Target")
-Work = Callable[[Target], Any]
+Work = Callable[..., Any]
+"""What is done to the target, given it and the job's arguments."""
 
 
 class Job(Generic[Target]):
     """One piece of work and whom to tell. The commit function fills in the result or the error."""
 
-    __slots__ = ("barrier", "error", "future", "loop", "result", "work")
+    __slots__ = ("args", "barrier", "error", "future", "loop", "result", "work")
 
-    def __init__(self, work: Work[Target], barrier: bool, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, work: Work, args: tuple[Any, ...], barrier: bool, loop: asyncio.AbstractEventLoop) -> None:
         self.work = work
+        # Not a closure: that is eight objects more for the garbage collector, for each append that is under way.
+        self.args = args
         self.barrier = barrier
         self.loop = loop
         self.future: asyncio.Future[Any] = loop.create_future()
@@ -71,13 +74,13 @@ class GroupWriter(Generic[Target]):
         self._thread = threading.Thread(target=self._run, name="windlass-store", daemon=True)
         self._thread.start()
 
-    def submit(self, work: Work[Target], *, barrier: bool = False, heavy: bool = False) -> asyncio.Future[Any]:
-        """Queues the work; the future is resolved after the commit that held it. `barrier` asks for a sync to disk,
-        `heavy` says that the work is too long for the loop."""
+    def submit(self, work: Work, *args: Any, barrier: bool = False, heavy: bool = False) -> asyncio.Future[Any]:
+        """Queues the work with its arguments; the future is resolved after the commit that held it. `barrier` asks for
+        a sync to disk, `heavy` says that the work is too long for the loop."""
         if self._closed:
             raise UsageError("the store is closed: open it again")
         loop = asyncio.get_running_loop()
-        job = Job(work, barrier, loop)
+        job: Job[Target] = Job(work, args, barrier, loop)
         if self._inline and not barrier and not heavy:
             if not self._tick:
                 loop.call_soon(self._flush)
@@ -85,6 +88,14 @@ class GroupWriter(Generic[Target]):
         else:
             self._enqueue([*self._taken_tick(), job])
         return job.future
+
+    def if_idle(self, look: Callable[[], None]) -> None:
+        """Has something looked at on the loop, unless the thread is at work."""
+        if self._busy.acquire(blocking=False):
+            try:
+                look()
+            finally:
+                self._busy.release()
 
     async def close(self) -> None:
         """Finishes what is queued, lets the owner clean up in the writer's thread, and ends the thread."""
@@ -116,7 +127,7 @@ class GroupWriter(Generic[Target]):
             return
         resolve(jobs)
         if self._owner.rest_is_due():
-            self._enqueue([Job(_nothing, False, jobs[0].loop)])
+            self._enqueue([Job(_nothing, (), False, jobs[0].loop)])
 
     def _enqueue(self, jobs: list[Job[Target]]) -> None:
         self._outstanding += len(jobs)

@@ -32,7 +32,7 @@ from .disk import Disk, disk_error
 from .groups import GroupWriter
 from .jsonl_directory import DEFAULT_TYPE, Directory
 from .keys import check_blob, check_command, check_digest, check_id, check_key, check_origin, check_sealed
-from .search import select
+from .search import check_query, select
 
 Result = TypeVar("Result")
 
@@ -183,7 +183,8 @@ class JsonlStore:
 
     async def find(self, query: Query) -> list[IndexRow]:
         check_id("tenant", query.tenant)
-        return await self._do(lambda files: select(query, files.index_rows(query.tenant)), heavy=True)
+        check_query(query)
+        return await self._do(lambda files: select(query, files.index_rows(query)), heavy=True)
 
     # --- blobs
 

@@ -17,12 +17,13 @@ from windlass.events import record
 from windlass.events.errors import NotFound, StorePoisoned, UsageError, WindlassError
 from windlass.events.record import Sealed
 
-from .base import Durability, IndexRow, Key, Origin, TakenCommand
+from .base import Durability, IndexRow, Key, Origin, Query, TakenCommand
 from .disk import Disk, disk_error
 from .groups import Job
 from .jsonl_lines import frame_append
 from .jsonl_session import About, Files, KeptIndex, SessionView
 from .keys import check_digest, file_name
+from .search import asks_ledger, ledger_fits, matches
 
 FORMAT = 1
 VIEWS_MAX = 256
@@ -95,7 +96,7 @@ class Directory:
         self.files.wrote = False
         for job in jobs:
             try:
-                job.result = job.work(self)
+                job.result = job.work(self, *job.args)
             except StorePoisoned:
                 raise
             except WindlassError as refusal:
@@ -243,14 +244,21 @@ class Directory:
         view.ledger.keep(runner, epoch, ttl_ms, now_ms)
         view.put_lease()
 
-    def index_rows(self, tenant: str) -> list[IndexRow]:
-        """All rows of a tenant; logs are read only where they hold a newer row than the kept one."""
+    def index_rows(self, query: Query) -> list[IndexRow]:
+        """The rows of a tenant's sessions whose ledgers fit; logs are read only where they hold a newer row than the
+        kept one, and for a query that asks for what only a ledger knows."""
         rows = []
-        for path in sorted((self.tenant(tenant) / "sessions").glob("*/session.json")):
+        for path in sorted((self.tenant(query.tenant) / "sessions").glob("*/session.json")):
             row = None if path.parent.name.startswith(".") else self._index_row(path.parent)
-            if row is not None:
+            if row is not None and (not asks_ledger(query) or self._fits(query, row, path.parent)):
                 rows.append(row)
         return rows
+
+    def _fits(self, query: Query, row: IndexRow, path: pathlib.Path) -> bool:
+        """Whether a session is asked for. An inbox that nobody ever wrote to is not opened to see that it is empty."""
+        if not matches(query, row) or (query.unread and not (path / "inbox.jsonl").stat().st_size):
+            return False
+        return ledger_fits(query, self.view(Key(row.tenant, row.session)).ledger)
 
     def _index_row(self, path: pathlib.Path) -> IndexRow | None:
         try:

@@ -31,7 +31,7 @@ from .base import (
 )
 from .keys import check_blob, check_command, check_digest, check_id, check_key, check_origin, check_sealed
 from .ledger import Ledger
-from .search import select
+from .search import ledger_fits, select
 
 
 class _Session:
@@ -206,7 +206,8 @@ class MemoryStore:
         return session.index if session else None
 
     async def find(self, query: Query) -> list[IndexRow]:
-        return select(query, (session.index for session in self._sessions.values() if session.index is not None))
+        fitting = (session for session in self._sessions.values() if ledger_fits(query, session.ledger))
+        return select(query, (session.index for session in fitting if session.index is not None))
 
     # --- blobs
 

@@ -8,6 +8,7 @@ from windlass.events.errors import UsageError
 
 from .base import IndexRow, Query
 from .keys import check_id
+from .ledger import Ledger
 
 FIND_LIMIT_MAX = 10_000
 
@@ -60,8 +61,20 @@ def newest_first(row: IndexRow) -> tuple[int, str]:
     return (-row.updated_ms, row.session)
 
 
+def ledger_fits(query: Query, ledger: Ledger) -> bool:
+    """Whether the write side of a session is as asked for: its inbox and its lease."""
+    if query.unread is not None and query.unread != bool(ledger.waiting):
+        return False
+    return query.free_at_ms is None or ledger.until_ms <= query.free_at_ms
+
+
+def asks_ledger(query: Query) -> bool:
+    """Whether the rows alone do not say who fits."""
+    return query.unread is not None or query.free_at_ms is not None
+
+
 def select(query: Query, rows: Iterable[IndexRow]) -> list[IndexRow]:
-    """The page of rows that the query asks for, out of all."""
+    """The page of rows that the query asks for, out of all. What only a ledger knows was looked at before."""
     check_query(query)
     found = sorted((row for row in rows if matches(query, row)), key=newest_first)
     return found[query.offset : query.offset + query.limit]

@@ -57,7 +57,8 @@ class SqliteStore:
         self.path = path
         self._durability: Durability = durability
         self._closed = False
-        self._data_version = -1
+        self._sent = 0
+        self._seen = (-1, 0)
         self.stats: dict[str, int] = {"appends": 0, "commits": 0, "syncs": 0, "checkpoints": 0, "group_max": 0}
         sqlite_schema.refuse_broken_sqlite(apsw.sqlite_lib_version())
         try:
@@ -90,10 +91,13 @@ class SqliteStore:
     async def _write(
         self, work: Callable[[apsw.Cursor], Result], *, barrier: bool = False, heavy: bool = False
     ) -> Result:
-        if self._committer.poison is not None:
-            raise StorePoisoned(str(self._committer.poison)) from self._committer.poison
+        self._refuse_poisoned()
         result: Result = await self._writer.submit(work, barrier=barrier, heavy=heavy)
         return result
+
+    def _refuse_poisoned(self) -> None:
+        if self._committer.poison is not None:
+            raise StorePoisoned(str(self._committer.poison)) from self._committer.poison
 
     def _read(self, work: Callable[[apsw.Cursor], Result]) -> Result:
         """A short read, on the caller's thread: cheaper than a hop to another one."""
@@ -153,7 +157,8 @@ class SqliteStore:
         check_sealed(key, sealed, index)
         for digest, data in (blobs or {}).items():
             check_blob(digest, data)
-        await self._write(lambda cursor: self._ops.append(cursor, key, sealed, takes, index, blobs), barrier=barrier)
+        self._refuse_poisoned()
+        await self._writer.submit(self._ops.append, key, sealed, takes, index, blobs, barrier=barrier)
         self.stats["appends"] += 1
 
     async def adopt(self, key: Key, lines: Sequence[Sealed], *, epoch: int, takes: Sequence[TakenCommand] = ()) -> None:
@@ -182,7 +187,9 @@ class SqliteStore:
         check_key(key)
         check_command(command)
         # A command is acknowledged to its sender: it must be kept in either mode.
-        return await self._write(lambda cursor: self._ops.send(cursor, key, command), barrier=True)
+        sent: Sent = await self._write(lambda cursor: self._ops.send(cursor, key, command), barrier=True)
+        self._sent += 1
+        return sent
 
     async def inbox(self, key: Key, *, limit: int = 100) -> list[InboxCommand]:
         check_key(key)
@@ -284,10 +291,13 @@ class SqliteStore:
         await self._write(lambda cursor: self._ops.detach(cursor, key), heavy=True)
 
     async def changed(self) -> bool:
-        # The reader's connection sees the commits of our own writer as those of any other process.
-        version = self._read(lambda cursor: int(cursor.connection.pragma("data_version")))
-        changed = version != self._data_version
-        self._data_version = version
+        if self._closed:
+            raise UsageError("the store is closed: open it again")
+        # While the writer is at work nobody else commits, and it looks itself before it begins.
+        self._writer.if_idle(self._committer.look)
+        seen = (self._committer.others, self._sent)
+        changed = seen != self._seen
+        self._seen = seen
         return changed
 
     async def close(self) -> None:

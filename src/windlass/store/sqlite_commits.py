@@ -30,6 +30,8 @@ class SqliteCommitter:
         self._connection.set_wal_hook(self._note_wal)
         self._cursor = self._connection.cursor()
         self._synchronous = ""
+        self.others = 0
+        """SQLite's number for what was committed by others, as this connection saw it last."""
 
     def commit(self, jobs: list[Job[apsw.Cursor]], *, wait: bool) -> bool:
         """One transaction for all jobs. If it fails as a whole, each is tried alone: one that does not fit on the
@@ -57,9 +59,10 @@ class SqliteCommitter:
             self._set_synchronous(full)
             before = self._connection.total_changes()
             cursor.execute("BEGIN IMMEDIATE")
+            self._note_others()
             for job in jobs:
                 try:
-                    job.result = job.work(cursor)
+                    job.result = job.work(cursor, *job.args)
                 except WindlassError as refusal:
                     job.error = refusal
             cursor.execute("COMMIT")
@@ -70,6 +73,20 @@ class SqliteCommitter:
         if full and self._connection.total_changes() != before:
             self._stats["syncs"] += 1
         return None
+
+    def look(self) -> None:
+        """Notices what others have committed, between two commits of ours."""
+        self._connection.set_busy_timeout(0)
+        try:
+            self._note_others()
+        except apsw.BusyError:
+            return  # the next look will see it
+        except apsw.Error as error:
+            raise store_error(error, self._connection) from error
+
+    def _note_others(self) -> None:
+        # The number changes with commits of other connections alone, and only this one writes in this process.
+        self.others = int(self._connection.pragma("data_version"))
 
     def _rolled_back(self, error: Exception) -> WindlassError:
         if isinstance(error, apsw.Error):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from windlass.events.errors import CommandTaken, LeaseHeld, NotFound, StaleEpoch, UsageError
-from windlass.store.base import COMMAND_BYTES_MAX, InboxCommand, Key, Sent
+from windlass.store.base import COMMAND_BYTES_MAX, InboxCommand, Key, Query, Sent, Store
 
 from .case import NOW_MS, TTL_MS, StoreCase, Writer, raises
 
@@ -139,6 +140,43 @@ async def a_lease_given_back_is_free_and_renewable(case: StoreCase) -> None:
         assert (await mine.claim(renew=True)).epoch == 4  # another had it in between
 
 
+async def sessions_with_unread_commands_are_found(case: StoreCase) -> None:
+    async with case.open() as store:
+        for name in ("a", "b", "c"):
+            writer = await Writer(store, name).claim()
+            await writer.append(index=writer.row(agent="w" if name != "c" else "other"))
+            await store.send(writer.key, command(f"to-{name}"))
+            if name == "a":
+                await writer.append(takes=["to-a"])
+        await store.create(Key("default", "bare"))  # it has no row yet, so no query finds it
+        await store.send(Key("default", "bare"), command("to-bare"))
+        foreign = await Writer(store, Key("elsewhere", "b")).claim()
+        await foreign.append(index=foreign.row(agent="w"))
+        assert await found(store, unread=True) == {"b", "c"}
+        assert await found(store, unread=True, agent="w") == {"b"}
+        assert await found(store, unread=False) == {"a"}
+        assert await found(store) == {"a", "b", "c"}
+        assert await found(store, unread=True, tenant="elsewhere") == set()
+
+
+async def sessions_that_nobody_holds_are_found(case: StoreCase) -> None:
+    async with case.open() as store:
+        for name in ("held", "given-back", "run-out"):
+            writer = await Writer(store, name).claim(now_ms=NOW_MS - (TTL_MS if name == "run-out" else 0))
+            await writer.append(index=writer.row(owed=True))
+            if name == "given-back":
+                await store.release(writer.key, runner=writer.runner, epoch=writer.epoch)
+        assert await found(store, free_at_ms=NOW_MS) == {"given-back", "run-out"}
+        assert await found(store, free_at_ms=NOW_MS, owed=True, unread=True) == set()
+        assert await found(store, free_at_ms=NOW_MS + TTL_MS - 1, owed=True) == {"given-back", "run-out"}
+        assert await found(store, free_at_ms=NOW_MS + TTL_MS) == {"held", "given-back", "run-out"}
+
+
+async def found(store: Store, **which: Any) -> set[str]:
+    """The ids of the sessions that a query finds."""
+    return {row.session for row in await store.find(Query(**which))}
+
+
 async def of_many_claims_at_once_one_wins(case: StoreCase) -> None:
     async with case.open() as store:
         await store.create(Key("default", "s1"))
@@ -159,5 +197,7 @@ CHECKS = (
     any_bytes_may_be_sent,
     a_lease_keeps_others_away,
     a_lease_given_back_is_free_and_renewable,
+    sessions_with_unread_commands_are_found,
+    sessions_that_nobody_holds_are_found,
     of_many_claims_at_once_one_wins,
 )
