@@ -13,12 +13,13 @@ from typing import Any
 
 import msgspec
 
-from windlass.events.blocks import CallSlot, Reasoning, ReplyBlock, Text
+from windlass.events.blocks import CallSlot, JsonObject, Reasoning, ReplyBlock, Text
 from windlass.events.failures import Failure, failure
-from windlass.events.items import AssistantItem, HistoryItem, OutputSchema, ProposedCall, ToolSchema, UserItem
+from windlass.events.items import AssistantItem, CallPart, HistoryItem, OutputSchema, ProposedCall, ToolSchema, UserItem
 from windlass.events.usage import Usage
 
-from .base import Delta, Model, ModelInfo, Reply, Request
+from .base import CallPartDelta, Delta, Model, ModelInfo, Reply, Request
+from .constrained_examples import solved_examples, tool_lines
 from .reply_reader import Watch, read_reply, remaining
 from .tool_words import ANSWER_NAMES, Example, default_examples, example_items, in_words, reply_schema, tool_words
 
@@ -31,14 +32,23 @@ WRITTEN_MAX = 2_000
 
 
 class ConstrainedModel:
-    """A model with tool calls, made of one without. One call at a time; requests without tools pass through."""
+    """A model with tool calls, made of one without. One call at a time; requests without tools pass through.
+
+    `tiny` is for models that can do little but copy: they are told only of the arguments that a call needs, are shown
+    solved turns that are like what is asked, and may not repeat a call whose result they have."""
 
     def __init__(
-        self, inner: Model, *, examples: Sequence[Example] | None = None, attempts_max: int = ATTEMPTS_MAX
+        self,
+        inner: Model,
+        *,
+        examples: Sequence[Example] | None = None,
+        attempts_max: int = ATTEMPTS_MAX,
+        tiny: bool = False,
     ) -> None:
         self.inner = inner
         self._examples = None if examples is None else tuple(examples)[:EXAMPLES_MAX]
         self._attempts_max = max(1, attempts_max)
+        self._tiny = tiny
 
     @property
     def info(self) -> ModelInfo:
@@ -55,7 +65,7 @@ class ConstrainedModel:
                 async for piece in pieces:
                     yield piece
             return
-        asking = Asking(request, tools, self._examples)
+        asking = Asking(request, tools, self._examples, tiny=self._tiny)
         visible = False
         while True:
             async with aclosing(self._attempt(asking)) as turns:
@@ -74,6 +84,7 @@ class ConstrainedModel:
         """One request to the inner model. Ends with a reply, a failure, or a `Retry` after noting what was wrong."""
         request = asking.next_request()
         watch = Watch(asking.answer) if request.stream and self.inner.info.native_output else None
+        shy = bool(asking.made)
         async with aclosing(opened(self.inner, request)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Failure):
@@ -81,12 +92,14 @@ class ConstrainedModel:
                 elif isinstance(piece, Reply):
                     reply = asking.understood(piece)
                     if reply is not None and request.stream:
-                        for delta in remaining(reply, watch):
+                        for delta in remaining(reply, None if shy and reply.calls else watch):
                             yield delta
                     yield reply or Retry()
                 elif watch is not None:
                     for delta in watch.feed(piece):
-                        yield delta
+                        # A call that may turn out to be a repetition is not announced before it is known.
+                        if not (shy and isinstance(delta, CallPartDelta)):
+                            yield delta
 
 
 class Retry:
@@ -111,28 +124,34 @@ async def opened(model: Model, request: Request) -> AsyncGenerator[Delta | list[
 class Asking:
     """One request on its way through several attempts."""
 
-    def __init__(self, request: Request, tools: tuple[ToolSchema, ...], examples: tuple[Example, ...] | None) -> None:
+    def __init__(
+        self, request: Request, tools: tuple[ToolSchema, ...], examples: tuple[Example, ...] | None, *, tiny: bool
+    ) -> None:
         self.request = request
         self.tools = {tool.name: tool for tool in tools}
         self.attempt = 0
         self._free = request.settings.tool_choice == "auto"
         self.answer = next(name for name in ANSWER_NAMES if name not in self.tools) if self._free else ""
+        self.made = calls_made(request) if tiny and self._free else []
+        """The calls since the person spoke last that must not be repeated."""
+        self._answering = False
         self._loose = False
         self._corrections: list[HistoryItem] = []
         self._usage = Usage()
         self._duration_ms = 0
         self._error = ""
-        shown = default_examples(tools, self._free) if examples is None else examples
-        self._instructions = "\n\n".join(
-            part for part in (request.instructions, tool_words(tools, self.answer)) if part
-        )
-        self._items = [turn for example in shown for turn in example_items(example, self.answer)]
+        if examples is None:
+            examples = solved_for(request, tools, self._free) if tiny else default_examples(tools, self._free)
+        words = tool_lines(tools, self.answer) if tiny else tool_words(tools, self.answer)
+        self._instructions = "\n\n".join(part for part in (request.instructions, words) if part)
+        self._items = [turn for example in examples for turn in example_items(example, self.answer)]
         self._items += [in_words(item) for item in request.items]
 
     def next_request(self) -> Request:
         self.attempt += 1
         text = {"type": "string"} if self.request.output is None else self.request.output.json_schema
-        schema = reply_schema(tuple(self.tools.values()), self.answer, text, loose=self._loose)
+        callable_now = () if self._answering else tuple(self.tools.values())
+        schema = reply_schema(callable_now, self.answer, text, loose=self._loose)
         return msgspec.structs.replace(
             self.request,
             instructions=self._instructions,
@@ -159,6 +178,9 @@ class Asking:
         meant = read_reply(written, self.tools, self.answer, cut=reply.finish == "length")
         if isinstance(meant, str):
             self._note(written, meant)
+            return None
+        if isinstance(meant, ProposedCall) and (meant.tool, meant.args) in self.made:
+            self._answering, self._error = True, f"{meant.tool} was called again with the same arguments"
             return None
         thoughts: tuple[ReplyBlock, ...] = tuple(block for block in reply.blocks if isinstance(block, Reasoning))
         if isinstance(meant, ProposedCall):
@@ -188,6 +210,30 @@ class Asking:
             model=info.model,
             duration_ms=self._duration_ms,
         )
+
+
+def calls_made(request: Request) -> list[tuple[str, JsonObject | None]]:
+    """The calls that were made since the person spoke last."""
+    found: list[tuple[str, JsonObject | None]] = []
+    for item in reversed(request.items):
+        if isinstance(item, UserItem):
+            break
+        if isinstance(item, AssistantItem):
+            found += [(part.tool, part.args) for part in item.content if isinstance(part, CallPart)]
+    return found
+
+
+def solved_for(request: Request, tools: tuple[ToolSchema, ...], free: bool) -> tuple[Example, ...]:
+    """Examples that are like what is asked, or that show how to tell a result once there is one."""
+    return solved_examples(tools, free, last_asked(request), told=bool(calls_made(request)))
+
+
+def last_asked(request: Request) -> str:
+    """What the person said last."""
+    for item in reversed(request.items):
+        if isinstance(item, UserItem):
+            return "\n".join(part.text for part in item.content if isinstance(part, Text))
+    return ""
 
 
 def offered(request: Request) -> tuple[ToolSchema, ...]:

@@ -93,7 +93,8 @@ def open_embedded(
     """The embedded model with tool calls, as an agent needs it."""
     from .constrained import ConstrainedModel
 
-    return ConstrainedModel(EmbeddedModel(model_path(environ), info=info or EMBEDDED_INFO, on_load=on_load))
+    inner = EmbeddedModel(model_path(environ), info=info or EMBEDDED_INFO, on_load=on_load)
+    return ConstrainedModel(inner, tiny=True)
 
 
 class Engine:
