@@ -178,6 +178,8 @@ class Settings(Value, frozen=True, kw_only=True):
     """How long a summary may be."""
     summarise: bool = True
     """Whether a model writes summaries; else the history is cut by rule."""
+    summary_instructions: str = ""
+    """What the model is told that writes summaries; a text of our own where empty."""
     archive: bool = False
     """Whether what leaves the history is offered to an archive."""
     queue_max: Positive = 64

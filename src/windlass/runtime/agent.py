@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from windlass.tools.toolset import ToolSet
 
     from .approvals import Approver
+    from .archive import Archive
     from .hooks import Hook
     from .result import Result
 
@@ -107,6 +108,8 @@ class Agent:
     """Who is asked; without one, a run that needs a person ends `asked`."""
     hooks: Sequence[Hook] = field(default=(), compare=False)
     """Code of one's own at named points."""
+    archive: Archive | None = field(default=None, compare=False)
+    """Where what leaves the history is kept and found again; the session's own log where none is given."""
 
     def __post_init__(self) -> None:
         if not self.name or len(self.name) > 100 or any(c in self.name for c in "/\\\0\n"):

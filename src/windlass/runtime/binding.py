@@ -34,6 +34,7 @@ from .agent import Agent
 from .attached import Attached, weighed
 from .conditions import judged
 from .instructions import digest_of
+from .pages import RECALL
 from .taskstate import task_state
 
 SUMMARY_INSTRUCTIONS = (
@@ -124,6 +125,8 @@ class Bound:
         settings = agent.settings
         if agent.output is not None and not settings.output_required:
             settings = msgspec.structs.replace(settings, output_required=True)
+        if agent.archive is not None or RECALL in self.tools:
+            settings = msgspec.structs.replace(settings, archive=True)
         return Setup(
             agent=self.ref,
             model=self.model_ref(),
@@ -194,10 +197,11 @@ class Bound:
 
     # --- requests ---
 
-    def request(self, state: State, effect: CallModel, items: list[HistoryItem]) -> Request:
-        """What is sent for an effect, from the state and the rendered history."""
+    def request(self, state: State, effect: CallModel, items: list[HistoryItem], wanted: str = "") -> Request:
+        """What is sent for an effect, from the state and the rendered history. `wanted` is what somebody asked of a
+        summary."""
         if effect.lane == "compact":
-            return self._summary_request(state, effect, items)
+            return self._summary_request(state, effect, items, wanted)
         agent = self.agent
         settings = msgspec.structs.replace(agent.model_settings, max_output_tokens=effect.output_tokens)
         if state.turn is not None and state.turn.wrap_up:
@@ -222,15 +226,16 @@ class Bound:
 
         return OutputSchema(name="answer", json_schema=schema, strict=strict(schema))
 
-    def _summary_request(self, state: State, effect: CallModel, items: list[HistoryItem]) -> Request:
-        asked = UserItem(key="summary-request", content=(Text(text=SUMMARY_REQUEST),))
+    def _summary_request(self, state: State, effect: CallModel, items: list[HistoryItem], wanted: str) -> Request:
+        text = f"{SUMMARY_REQUEST}\nWhat was asked of it: {wanted}" if wanted else SUMMARY_REQUEST
+        asked = UserItem(key="summary-request", content=(Text(text=text),))
         span = [*items[: state.compaction.items], asked]
         settings = msgspec.structs.replace(
             self.agent.model_settings, max_output_tokens=effect.output_tokens, tool_choice="auto"
         )
         return Request(
             model=effect.model,
-            instructions=SUMMARY_INSTRUCTIONS,
+            instructions=state.settings.summary_instructions or SUMMARY_INSTRUCTIONS,
             items=span,
             settings=settings,
             session=state.session_id,
@@ -301,7 +306,7 @@ class Bound:
             provider_request_id=reply.request_id,
             response_id=reply.response_id,
             calls=len(calls),
-            empty=not reply.blocks and not calls,
+            empty=not calls and not (_says_something(reply) if effect.lane == "compact" else reply.blocks),
             tokens=tokens,
             bytes=sum(len(b.text) for b in reply.blocks if isinstance(b, Text)),
             duration_ms=reply.duration_ms,
@@ -350,6 +355,11 @@ class Bound:
         given = not (self.agent.model is None or isinstance(self.agent.model, str))
         for model in (*(() if given else (self.model,)), *self._others.values()):
             await model.close()
+
+
+def _says_something(reply: Reply) -> bool:
+    """Whether there is text in a reply: thoughts, or blanks, are no summary."""
+    return any(isinstance(block, Text) and block.text.strip() for block in reply.blocks)
 
 
 def bound_names(bound: Mapping[str, Bound]) -> str:

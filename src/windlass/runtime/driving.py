@@ -26,6 +26,7 @@ from windlass.store.base import Key, Origin, Query
 from windlass.tools.tool import AnyTool
 
 from .approvals import Approver
+from .archive import LogArchive
 from .attached import Attached
 from .binding import Bound
 from .briefing import Briefing, Hands
@@ -33,6 +34,7 @@ from .driver import Driver, Rested
 from .hooks import Hooks
 from .mounting import present, recall_clients
 from .owner import Owner
+from .paging import Paging
 from .performer import Performer
 from .reading import Active, Reading
 from .seat import SessionSeat
@@ -51,6 +53,7 @@ class Driving(Reading):
     tenant: str
     runner: str
     approver: Approver | None
+    _archive: LogArchive
     _lease_ms: int
     _plane: Any
     _snapshot_every: int
@@ -186,7 +189,8 @@ class Driving(Reading):
         seat = SessionSeat(owner)
         hooks = Hooks(bound.agent.hooks, self.ports, functools.partial(seat.consult, "judge"))
         hands = Hands(self._plane, briefing)
-        performer = Performer(owner, bound, hands, seat, bound.agent.approver or self.approver, hooks)
+        paging = Paging(owner, bound.agent.archive, self._archive)
+        performer = Performer(owner, bound, hands, seat, bound.agent.approver or self.approver, hooks, paging)
         if bound.agent.hooks or attached.hooks:
             owner.on_committed = Watching(performer).committed
         driver = Driver(owner, performer, clients=attached.clients)

@@ -11,7 +11,6 @@ import msgspec
 from windlass.events.base import Command, Fact
 from windlass.events.blocks import JsonObject, Text
 from windlass.events.calls import CallBody, CallReceived, PreparedBody, ResultBody, ToolFinished, ToolPrepared
-from windlass.events.context import ContextArchived
 from windlass.events.errors import CodecError, UsageError
 from windlass.events.failures import Failure, HookPoint, failure
 from windlass.events.hooks import HookRuling
@@ -31,6 +30,7 @@ from windlass.tools.context import ToolContext
 from .approvals import Approve, Deny, PermissionAsk, QuestionAsk, command_for
 from .hooks import Hooks, Moment
 from .recall import RECALL_TOOLS, perform, pointed
+from .summarising import asked_of_summary
 
 if TYPE_CHECKING:
     from windlass.tools.context import Seat
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .approvals import Approver
     from .binding import Bound
     from .owner import Owner
+    from .paging import Paging
 
 
 MESSAGES_BYTES_MAX = 96 * 1024
@@ -60,7 +61,14 @@ class Performer:
     """The hands of one session's driver."""
 
     def __init__(
-        self, owner: Owner, bound: Bound, plane: Plane, seat: Seat, approver: Approver | None, hooks: Hooks
+        self,
+        owner: Owner,
+        bound: Bound,
+        plane: Plane,
+        seat: Seat,
+        approver: Approver | None,
+        hooks: Hooks,
+        paging: Paging,
     ) -> None:
         self.owner = owner
         self.bound = bound
@@ -68,6 +76,7 @@ class Performer:
         self.seat = seat
         self.approver = approver
         self._hooks = hooks
+        self.paging = paging
         self.partial_text: list[str] = []
 
     @property
@@ -151,10 +160,11 @@ class Performer:
             asked = await owner.event(effect.asked_seq)
             assert isinstance(asked, ModelAsked)
             return self.bound.aside_request(owner.state, effect, asked)
+        wanted = await asked_of_summary(owner) if effect.lane == "compact" else ""
         items = await self._items()
         if effect.request_id not in owner.state.requests:
             return None
-        return self.bound.request(owner.state, effect, items)
+        return self.bound.request(owner.state, effect, items, wanted)
 
     def _used_up(self, effect: CallModel) -> Usage | None:
         """What a reply that broke off has cost, as far as we can tell: providers charge for what they sent."""
@@ -321,7 +331,7 @@ class Performer:
         started = ports.monotonic_ms()
         ports.point("before_tool")
         if effect.tool in RECALL_TOOLS and tool.options.source == "builtin":
-            outcome = await perform(effect.tool, body.args or {}, owner, self.bound)
+            outcome = await perform(effect.tool, body.args or {}, owner, self.bound, self.paging)
         else:
             outcome = await self.plane.run(tool, body, context)
         ports.point("after_tool")
@@ -365,7 +375,7 @@ class Performer:
 
     async def page_out(self, effect: PageOut) -> Done:
         """Hands what left the history to the archive. The log has it in any case, so nothing waits for this."""
-        return Done(ContextArchived(paged_seq=effect.paged_seq))
+        return Done(await self.paging.out(effect.paged_seq))
 
     # --- people ---
 

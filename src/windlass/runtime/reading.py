@@ -236,7 +236,7 @@ class Reading:
             active = self._active.get(key)
             sure = active is not None and not active.owner.stale
             told = await listener.next_or_look(None if sure else self._poll_ms / 1000)
-            if not isinstance(told, Record) or isinstance(told.event, Terminal):
+            if not sure or not isinstance(told, Record) or isinstance(told.event, Terminal):
                 return told is not None
 
     async def result(self, key: Key) -> Result:

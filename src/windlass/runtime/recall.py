@@ -1,27 +1,34 @@
-"""Tools through which an agent looks things up in its own session: large or elided results, and its tool catalogue.
+"""Tools through which an agent looks things up in its own session: large or elided results, what left the
+conversation, and its tool catalogue.
 
 They run in the host beside the session's owner, since a plain tool has no way to its log.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from windlass.events.blocks import JsonObject, Text
 from windlass.events.calls import ResultBody, ResultReceived, ToolFinished, ToolSettled, ToolTimedOut
-from windlass.events.errors import NotFound
+from windlass.events.errors import NotFound, UsageError
 from windlass.kernel.render import outcome as told_of
 from windlass.store.base import Key
 from windlass.tools.outcome import Outcome, failed
 from windlass.tools.toolset import ToolSet
+
+from .pages import RECALL
+from .paging import FOUND
+from .paging import FOUND_MAX as PAGES_MAX
 
 if TYPE_CHECKING:
     from windlass.kernel.state import State
 
     from .binding import Bound
     from .owner import Owner
+    from .paging import Paging
 
 READ_BYTES = 16 * 1024
 READ_BYTES_MAX = 64 * 1024
@@ -38,6 +45,21 @@ READ_RESULT_SCHEMA: JsonObject = {
     "additionalProperties": False,
 }
 
+RECALL_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "description": "Words that stand in what you look for."},
+        "page_ids": {
+            "type": "array",
+            "items": {"type": "string"},
+            "maxItems": PAGES_MAX,
+            "description": "Pages to show, by the ids that recall gave before.",
+        },
+        "limit": {"type": "integer", "minimum": 1, "maximum": PAGES_MAX, "description": "How many pages at most."},
+    },
+    "additionalProperties": False,
+}
+
 SEARCH_TOOLS_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {"query": {"type": "string", "description": "Words that say what the tool should do."}},
@@ -51,6 +73,10 @@ RECALL_TOOLS: dict[str, tuple[str, JsonObject]] = {
         "Large ones are read page by page.",
         READ_RESULT_SCHEMA,
     ),
+    RECALL: (
+        "Look up parts of this conversation that were summarised or left out, by words or by page id.",
+        RECALL_SCHEMA,
+    ),
     "search_tools": (
         "Search the catalogue of tools that are not loaded. Load what you need with load_tools.",
         SEARCH_TOOLS_SCHEMA,
@@ -58,16 +84,35 @@ RECALL_TOOLS: dict[str, tuple[str, JsonObject]] = {
 }
 
 
-async def perform(name: str, args: JsonObject, owner: Owner, bound: Bound) -> Outcome:
+async def perform(name: str, args: JsonObject, owner: Owner, bound: Bound, paging: Paging) -> Outcome:
     """Carries out one of these tools."""
     if name == "read_result":
-        return await read_result(owner, **args)
+        return await read_result(owner, paging, **args)
+    if name == RECALL:
+        return await recall(paging, **args)
     return search_tools(bound, owner.state, str(args["query"]))
 
 
-async def read_result(owner: Owner, call_id: str, offset: int = 0, limit: int = READ_BYTES) -> Outcome:
-    """A page of an earlier result, with where the next one begins."""
+async def recall(paging: Paging, query: str = "", page_ids: Sequence[str] = (), limit: int = FOUND) -> Outcome:
+    """What left the conversation, by words or by id. What was found carries the labels of where it came from."""
+    try:
+        pages = await paging.find(query, page_ids, limit)
+    except UsageError as error:
+        return failed("tool_arguments", str(error), "nothing to look for")
+    if not pages:
+        asked = [f"holds {query!r}"] if query else []
+        asked += [f"has the id {', '.join(page_ids)}"] if page_ids else []
+        return _said(f"nothing that left this conversation {' or '.join(asked)}")
+    text, there = paging.shown(pages)
+    labels = sorted({label for page in there for label in page.labels})
+    return msgspec.structs.replace(_said(text), labels=tuple(labels))
+
+
+async def read_result(owner: Owner, paging: Paging, call_id: str, offset: int = 0, limit: int = READ_BYTES) -> Outcome:
+    """A page of an earlier result, with where the next one begins; also of one that left the conversation."""
     ref = next((r for r in reversed(owner.state.history) if r.kind == "result" and r.part == call_id), None)
+    if ref is None:
+        ref = await paging.result(call_id)
     if ref is None:
         told = f"there is no result of call {call_id!r} in this conversation"
         return failed("tool_arguments", told, "no such result")

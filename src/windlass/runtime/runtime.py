@@ -34,6 +34,7 @@ from windlass.store.chain import history
 from .admission import check_size
 from .agent import Agent
 from .approvals import Approver
+from .archive import LogArchive
 from .attached import Attached, Lent, weighed
 from .binding import Bound, bound_names
 from .hub import Hub
@@ -48,6 +49,7 @@ from .watching import Watching
 from .workspace import FOLDERS_KEPT_MAX, Folder, folder_of
 
 if TYPE_CHECKING:
+    from .pages import Page
     from .setup import SetupSummary
 
 LEASE_MS = 15_000
@@ -118,6 +120,7 @@ class Runtime(Tending):
             from windlass.tools.plane import LocalPlane
 
             self._plane = LocalPlane()
+        self._archive = LogArchive(self.store)
         for agent in self._agents:
             self.bind(agent)
         self._tasks = [
@@ -405,6 +408,26 @@ class Runtime(Tending):
             owner = Owner(self.store, key, self.ports, Hub())
             await owner.load()
             await self.store.put_index(owner.index_row())
+
+    # --- the archive ---
+
+    async def page_in(self, key: Key, query: str, page_ids: Sequence[str], limit: int) -> tuple[Page, ...]:
+        """Brings back what left a session's history, as a note to its model. Raises `UsageError` where this process
+        cannot own the session."""
+        active = await self._ensure_driven(key)
+        if active is None:
+            raise UsageError(f"nothing can be paged in from here: {await self._why_not(key)}")
+        paging = active.driver.performer.paging
+        found = await paging.find(query, page_ids, limit)
+        if not found:
+            return ()
+        fact, there = paging.paged_in(query, found)
+        try:
+            await active.owner.take(fact)
+        except StaleEpoch:
+            self._drop(key, active)
+            return await self.page_in(key, query, page_ids, limit)
+        return there
 
     # --- forks ---
 

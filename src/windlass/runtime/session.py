@@ -53,6 +53,7 @@ from windlass.tools.tool import as_tool
 from .attached import Lent
 from .hub import Record
 from .jobs import Job
+from .paging import FOUND
 from .result import Result
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 
     from .agent import Budget
     from .hooks import Hook
+    from .pages import Page
     from .runtime import Runtime
     from .serving import Serving
     from .setup import SetupSummary
@@ -365,6 +367,12 @@ class Session:
     async def undo_compact(self, *, command_id: str | None = None, actor: str = "user") -> str:
         """Makes visible again what the last compaction put away."""
         return await Sent(self, UndoReceived(command_id=self._id(command_id), actor=actor))
+
+    async def page_in(self, query: str = "", *, page_ids: Sequence[str] = (), limit: int = FOUND) -> tuple[Page, ...]:
+        """Brings back what left the history, by words or by id: recorded, and shown to the model from its next turn on.
+        Gives the pages that it is made of; none where nothing was found, and nothing is recorded then. The process
+        that drives the session must do it; `UsageError` says so elsewhere."""
+        return await self.runtime.page_in(self.key, query, page_ids, limit)
 
     async def clear(self) -> str:
         """A fresh context; the log is kept."""

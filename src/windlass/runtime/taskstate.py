@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from windlass.kernel.state import State
 
+from .pages import RECALL
+
 FIELD_CHARS_MAX = 2_000
 TODOS_SHOWN_MAX = 50
 MARKS = {"pending": " ", "in_progress": "~", "completed": "x", "failed": "!"}
@@ -35,5 +37,6 @@ def task_state(state: State) -> str:
     if state.mode == "plan":
         lines.append("mode: plan (reading only, until the plan is approved)")
     if state.compaction.count:
-        lines.append(f"earlier parts of the conversation were summarised {state.compaction.count} times")
+        found = f"; {RECALL} finds what left" if RECALL in state.tools else ""
+        lines.append(f"compactions: {state.compaction.count} (earlier exchanges are summarised or cut off{found})")
     return "[task state]\n" + "\n".join(lines) if lines else ""
