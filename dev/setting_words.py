@@ -18,6 +18,7 @@ WORDS: dict[str, str] = {
     "open.plane": "where tools run; in this process where absent",
     "open.snapshot_every": "after how many records a snapshot is taken, so that a long log opens quickly",
     "open.take_up": "whether owed work is gone on with unasked; else only that of sessions asked for by name",
+    "Policy.rules": "in any order: deny beats ask beats allow",
     "Overrides.model": "another model, by name or as an object",
     "Overrides.approver": "who is asked",
     "Timeouts.connect": "seconds until connected",

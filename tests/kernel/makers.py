@@ -19,7 +19,7 @@ from windlass.events.base import Fact
 from windlass.events.blocks import Text
 from windlass.events.failures import failure
 from windlass.events.hooks import HookRuling
-from windlass.events.specs import AgentRef, Grant, Limits, RunOptions, Setup, Task, ToolSpec, Workspace
+from windlass.events.specs import AgentRef, Grant, Limits, Policy, RunOptions, Setup, Task, ToolSpec, Workspace
 from windlass.events.turns import OutputCheck, Prepared
 from windlass.events.usage import Price, Usage
 from windlass.kernel import log
@@ -197,6 +197,10 @@ def fired(c: Chaos) -> Fact:
     return re_.TimerFired(timer_id=name)
 
 
+def archived(c: Chaos) -> Fact:
+    return xe.ContextArchived(paged_seq=c.one(c.session.state.paged or [7]), pages=c.pick(4))
+
+
 def resumed(c: Chaos) -> Fact:
     c.session.state = c.session.folded()
     c.session.epoch += 1
@@ -208,9 +212,20 @@ def resumed(c: Chaos) -> Fact:
             for spec in known.values()
             if not c.chance(8)
         )
-    return se.SessionResumed(
-        epoch=c.session.epoch, tools=tools, agent=AgentRef(name="clerk", digest="d2") if c.chance(3) else None
-    )
+    terms = None
+    if c.chance(4):
+        before = c.session.state.terms
+        assert before is not None
+        terms = msgspec.structs.replace(
+            before,
+            model=c.one([before.model, msgspec.structs.replace(MODEL, name="test/other", window_tokens=8_000)]),
+            policy=c.one([before.policy, Policy(), Policy(default="ask")]),
+            run_limits=c.one([before.run_limits, Limits(), Limits(tokens=90_000)]),
+            settings=c.one([before.settings, msgspec.structs.replace(before.settings, keep_exchanges=2)]),
+            mode=c.one([before.mode, "interactive", "autopilot"]),
+        )
+    agent = AgentRef(name="clerk", digest="d2") if c.chance(3) else None
+    return se.SessionResumed(epoch=c.session.epoch, tools=tools, agent=agent, terms=terms)
 
 
 def forked(c: Chaos) -> Fact:
@@ -308,7 +323,7 @@ MAKERS: dict[type[Fact], Callable[[Chaos], Fact]] = {
     qe.AnswerReceived: answer,
     xe.CompactReceived: lambda c: xe.CompactReceived(command_id=c.command()),
     xe.UndoReceived: undo,
-    xe.ContextArchived: lambda c: xe.ContextArchived(paged_seq=c.one(c.session.state.paged or [7]), pages=c.pick(4)),
+    xe.ContextArchived: archived,
     xe.ContextPagedIn: lambda c: xe.ContextPagedIn(query="q", tokens=9, body=xe.PageBody(text="old")),
 }  # fmt: skip
 """One maker for each fact that a session may be told."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -18,8 +20,14 @@ from windlass.kernel.effects import CallModel, RunTool
 SMALL = msgspec.structs.replace(MODEL, max_output_tokens=1_000)
 
 
-def asked(call_id: str | None = "c6.0", **more):
-    values = {"lane": "tool", "call_id": call_id, "model": SMALL, "tokens": 100, "body": te.AskBody(prompt="well?")}
+def asked(call_id: str | None = "c6.0", **more: Any) -> te.ModelAsked:
+    values: dict[str, Any] = {
+        "lane": "tool",
+        "call_id": call_id,
+        "model": SMALL,
+        "tokens": 100,
+        "body": te.AskBody(prompt="well?"),
+    }
     return te.ModelAsked(**(values | more))
 
 
@@ -31,15 +39,26 @@ def running(**more):
     return session
 
 
-def answered(request_id: str, **more):
+def answered(request_id: str, **more: Any) -> te.ModelReplied:
     usage = Usage(input_tokens=100, output_tokens=50)
     body = te.ReplyBody(blocks=(Text(text="yes"),))
-    values = {"request_id": request_id, "lane": "tool", "finish": "stop", "usage": usage, "tokens": 50, "body": body}
+    values: dict[str, Any] = {
+        "request_id": request_id,
+        "lane": "tool",
+        "finish": "stop",
+        "usage": usage,
+        "tokens": 50,
+        "body": body,
+    }
     return te.ModelReplied(**(values | more))
 
 
-def failed(request_id: str, kind: str = "overloaded", **more):
-    values = {"request_id": request_id, "lane": "tool", "failure": failure(kind, "no", retry_after_ms=None)}
+def failed(request_id: str, kind: Any = "overloaded", **more: Any) -> te.ModelFailed:
+    values: dict[str, Any] = {
+        "request_id": request_id,
+        "lane": "tool",
+        "failure": failure(kind, "no", retry_after_ms=None),
+    }
     return te.ModelFailed(**(values | more))
 
 
@@ -69,11 +88,12 @@ def test_an_answer_is_paid_for_and_changes_nothing_else():
 
 def test_the_price_is_that_of_the_model_that_was_asked():
     session = running()
-    dear = msgspec.structs.replace(SMALL, name="test/dear", price=msgspec.structs.replace(PRICE, input=10**9))
+    price = msgspec.structs.replace(PRICE, input=10**9)
+    dear = msgspec.structs.replace(SMALL, name="test/dear", price=price)
     spent = session.state.spent.cost_nanos
     session.take(asked(model=dear))
     session.take(answered("m11", model="test/dear"))
-    assert session.state.spent.cost_nanos - spent == dear.price.cost_nanos(Usage(input_tokens=100, output_tokens=50))
+    assert session.state.spent.cost_nanos - spent == price.cost_nanos(Usage(input_tokens=100, output_tokens=50))
     assert set(session.state.totals) == {"test/model", "test/dear"}
 
 

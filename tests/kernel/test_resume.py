@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from tests.kernel.session import ASK_PAY, Session, Settings, call, names
+from tests.kernel.session import ASK_PAY, MODEL, Session, Settings, call, names
 from windlass.events import calls as ce
 from windlass.events import runs as re_
+from windlass.events import sessions as se
 from windlass.events.blocks import Text
 from windlass.events.errors import NotLegal, Refused
 from windlass.events.questions import Question, QuestionBody
 from windlass.events.sessions import SessionResumed, WorkspaceChanged
-from windlass.events.specs import Workspace
+from windlass.events.specs import Limits, Policy, Rule, Workspace
+from windlass.events.usage import Price
 from windlass.kernel import state as st
 from windlass.kernel.effects import AskPerson, AwaitClient, CallModel, RunTool, SetTimer
 from windlass.kernel.evolve import evolve
@@ -249,3 +252,66 @@ def test_the_place_of_work_may_be_another_one():
     assert names(session.take(WorkspaceChanged(workspace=Workspace(cwd="/newer", branch="b")))) == ["workspace.changed"]
     assert session.state.workspace == Workspace(cwd="/newer", branch="b")
     assert isinstance(session.state.phase, st.Idle)
+
+
+# --- what the agent's code says now ---
+
+
+def terms(session, **changes):
+    return msgspec.structs.replace(session.state.terms, **changes)
+
+
+OTHER = msgspec.structs.replace(MODEL, name="test/other")
+DENY = Policy(rules=(Rule(action="deny", tool="pay"),))
+TIGHT = Limits(turns=1)
+FEW = Settings(turns_max=3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "event", "now"),
+    [
+        ({"model": OTHER}, "model.changed", lambda state: state.model == OTHER),
+        ({"policy": DENY}, "policy.changed", lambda state: state.policy == DENY),
+        ({"limits": TIGHT}, "limits.changed", lambda state: state.limits == TIGHT),
+        ({"run_limits": TIGHT}, "limits.changed", lambda state: state.run_limits == TIGHT),
+        ({"settings": FEW}, "settings.changed", lambda state: state.settings == FEW),
+        ({"mode": "autopilot"}, "mode.changed", lambda state: state.mode == "autopilot"),
+    ],
+)
+def test_what_the_code_changed_holds_from_the_resume_on(changes, event, now):
+    session = Session()
+    assert names(session.crash(terms=terms(session, **changes))) == ["session.resumed", event]
+    assert now(session.state)
+    assert names(session.crash(terms=terms(session))) == ["session.resumed"], "the same words again change nothing"
+    assert session.verify().problems == []
+
+
+def test_what_a_command_changed_stays_while_the_code_says_the_same():
+    session = Session()
+    session.change(se.ChangeModel(model=OTHER))
+    session.change(se.ChangeMode(mode="autopilot"))
+    assert names(session.crash(terms=terms(session, policy=DENY))) == ["session.resumed", "policy.changed"]
+    assert (session.state.model.name, session.state.mode) == ("test/other", "autopilot")
+
+
+def test_a_stricter_policy_reaches_calls_that_were_asked_about_before():
+    session = Session(policy=ASK_PAY)
+    session.prompt()
+    session.reply("", call("pay"))
+    session.nobody()
+    session.crash(terms=terms(session, policy=DENY))
+    (ask,) = session.state.asks
+    events = session.approve(ask)
+    assert [(e.reason, e.detail) for e in events if isinstance(e, ce.ToolDenied)] == [
+        ("digest_changed", "the tool or the policy changed since this was approved; ask again")
+    ]
+
+
+def test_another_price_of_the_same_model_costs_no_cache():
+    session = Session()
+    session.prompt()
+    session.reply("x")
+    dear = msgspec.structs.replace(MODEL, price=Price(input=9, output=9))
+    session.crash(terms=terms(session, model=dear))
+    assert "prefix.changed" not in names(session.prompt("again"))
+    assert session.state.model.price == Price(input=9, output=9)

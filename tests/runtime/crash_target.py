@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 import windlass
+from windlass.events.blocks import Text
 from windlass.events.errors import NotFound
 from windlass.events.permissions import PermissionRequested
 from windlass.events.specs import Settings
@@ -26,7 +27,7 @@ from windlass.models.wire import WireModel
 from windlass.runtime.ports import SystemPorts
 from windlass.runtime.session import Session
 from windlass.testing.kill_rig import Acks, Child
-from windlass.testing.scripted import ScriptedModel, by_history, call, turn
+from windlass.testing.scripted import ScriptedModel, by_history, call, fail, turn
 
 POINTS = (
     "began",
@@ -176,7 +177,8 @@ def agent_for(scenario: str, witness: Witness, plant: str = "", url: str = "") -
         if request.lane == "compact":
             return "a summary of what was said"
         if request.lane == "tool":
-            return f"a thought about {request.items[0].content[0].text}"
+            (asked,) = request.items[0].content
+            return f"a thought about {asked.text}" if isinstance(asked, Text) else fail("invalid_request")
         if plant == "pays_for_all_again":
             witness.say("request", request.session, request.lane, request.attempt)
         return turns[0] if small else by_history(turns)(request)

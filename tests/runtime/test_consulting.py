@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 import windlass
-from windlass.events.base import name_of
 from windlass.events.blocks import Data
 from windlass.events.calls import ToolFinished, ToolOutcomeUnknown
+from windlass.events.hooks import HookRuled
 from windlass.events.turns import ModelAsked, ModelFailed, ModelReplied, ModelRequested, RetryPlanned
 from windlass.events.usage import Price
 from windlass.models.base import ModelInfo
@@ -204,7 +204,7 @@ async def test_many_calls_ask_at_once(tmp_path):
     words = [f"w{number}" for number in range(6)]
 
     async def echo(request: Any) -> str:
-        return request.items[0].content[0].text.removeprefix("Translate: ").upper()
+        return str(request.items[0].content[0].text).removeprefix("Translate: ").upper()
 
     model = two_lanes([turn(*(call("translate", text=word) for word in words)), "done"], [echo] * 6)
     async with windlass.open(str(tmp_path / "work.db")) as rt:
@@ -231,7 +231,7 @@ async def test_a_judge_rules_through_the_session_and_its_request_is_on_record(tm
             ("judge", "c17.0"),
             ("tool", "c17.0"),
         ]
-        rulings = [event.ruling for event in events if name_of(event) == "hook.ruled"]
+        rulings = [event.ruling for event in only(events, HookRuled)]
         assert [(ruling.outcome, ruling.reason) for ruling in rulings] == [("denied", "safety"), ("allowed", None)]
         assert "that is not ours to translate" in rulings[0].message
         await sound(session)

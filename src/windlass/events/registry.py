@@ -59,6 +59,8 @@ DECISIONS: tuple[type[Event], ...] = (
     sessions.TitleChanged,
     sessions.MetadataChanged,
     sessions.SettingsChanged,
+    sessions.PolicyChanged,
+    sessions.LimitsChanged,
     sessions.TaskChanged,
     sessions.PlanChanged,
     sessions.PinsChanged,

@@ -11,10 +11,13 @@ from .specs import (
     AgentRef,
     Grant,
     ItemRef,
+    Limits,
     ModelRef,
+    Policy,
     Settings,
     Setup,
     Task,
+    Terms,
     ToolSpec,
     ToolText,
     WorkMode,
@@ -64,6 +67,9 @@ class SessionResumed(Fact, frozen=True, kw_only=True, tag="session.resumed"):
     """The agent bound now, where it differs from the recorded one."""
     tools: tuple[ToolSpec, ...] | None = None
     """The tools bound now, where they differ from the recorded ones."""
+    terms: Terms | None = None
+    """What the agent's code says now, where it said something else when the session was last bound to it."""
+    knowledge_tokens: Nat | None = None
     recovered: str | None = None
     """What the store had to cut off or set aside on opening."""
     body: SetupBody | None = None
@@ -164,6 +170,7 @@ class ModeChanged(Decision, frozen=True, kw_only=True, tag="mode.changed"):
     CATEGORY: ClassVar[Category] = "syscall"
     previous: WorkMode
     mode: WorkMode
+    reason: Literal["command", "resume"] = "command"
 
 
 class TitleChanged(Decision, frozen=True, kw_only=True, tag="title.changed"):
@@ -182,6 +189,22 @@ class SettingsChanged(Decision, frozen=True, kw_only=True, tag="settings.changed
     """The session runs by other numbers from here on."""
 
     settings: Settings
+    reason: Literal["command", "resume"] = "command"
+
+
+class PolicyChanged(Decision, frozen=True, kw_only=True, tag="policy.changed"):
+    """The agent's code has another policy now; calls are judged by it from here on."""
+
+    CATEGORY: ClassVar[Category] = "syscall"
+    policy: Policy
+
+
+class LimitsChanged(Decision, frozen=True, kw_only=True, tag="limits.changed"):
+    """The agent's code has other budgets now. What was spent stays spent."""
+
+    CATEGORY: ClassVar[Category] = "sched"
+    limits: Limits
+    run_limits: Limits
 
 
 class TaskChanged(Decision, frozen=True, kw_only=True, tag="task.changed"):

@@ -5,7 +5,7 @@ Code never enters the log; what stands here are names, digests and numbers that 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
@@ -13,6 +13,9 @@ from .base import Fraction, Nat
 from .blocks import JsonObject, Value
 from .items import ModelSettings
 from .usage import Price
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Contract = Literal["pure", "idempotent", "at_most_once"]
 """What may happen after a crash left the outcome unknown: run again, run again with the same key, never silently."""
@@ -93,7 +96,10 @@ class Policy(Value, frozen=True, kw_only=False):
     """Rules as data. Deny beats ask beats allow; a rule that cannot be judged is asked about; where no rule matches,
     `default` holds. `standard` allows the author's own tools and reading, and asks about the rest."""
 
-    rules: tuple[Rule, ...] = ()
+    if TYPE_CHECKING:
+        rules: Sequence[Rule] = ()  # a list is taken as well, and kept as a tuple
+    else:
+        rules: tuple[Rule, ...] = ()
     """In any order: deny beats ask beats allow."""
     default: Literal["standard", "allow", "ask", "deny"] = "standard"
     """What becomes of a call that no rule matches."""
@@ -223,6 +229,24 @@ class Setup(Value, frozen=True, kw_only=True):
     settings: Settings = Settings()
     mode: WorkMode = "interactive"
     routing: Routing = "agent"
+
+
+class Terms(Value, frozen=True, kw_only=True):
+    """What an agent's code says its sessions work by. A session keeps what a command changed; what the code changes,
+    changes for it too, at the next resume."""
+
+    model: ModelRef
+    """The agent's own model."""
+    policy: Policy = Policy()
+    """Which calls pass."""
+    limits: Limits = Limits()
+    """Over the session's whole life."""
+    run_limits: Limits = Limits()
+    """Of each run, with the runs that continue it."""
+    settings: Settings = Settings()
+    """The numbers to run by."""
+    mode: WorkMode = "interactive"
+    """The work mode to begin in."""
 
 
 class Workspace(Value, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ from windlass.events import turns as te
 from windlass.events.base import Command, Decision, Event, Fact
 from windlass.events.hooks import HookRuled
 from windlass.events.ids import grant_id, prompt_id, question_id, signal_id
-from windlass.events.specs import Grant
+from windlass.events.specs import Grant, Terms
 from windlass.events.usage import ASIDE
 
 from . import builtin, calls, context, governance, requests, runs
@@ -89,6 +89,8 @@ def withdraw_inside(state: State, call_id: str) -> Decisions:
 
 def rebind(state: State, fact: se.SessionResumed) -> Decisions:
     """Says what differs between the recorded agent and the one bound now; nothing is guessed."""
+    if fact.terms is not None:
+        yield from adopt(state, fact.terms)
     if fact.agent is None and fact.tools is None:
         return
     now = {spec.name: spec for spec in fact.tools} if fact.tools is not None else dict(state.tools)
@@ -105,6 +107,23 @@ def rebind(state: State, fact: se.SessionResumed) -> Decisions:
         )
     if missing:
         yield ce.ToolsetChanged(operation="remove", phase="applied", names=missing, revision=state.revision + 1)
+
+
+def adopt(state: State, terms: Terms) -> Decisions:
+    """What the agent's code says otherwise than before holds from here on; what it says as before changes nothing, so
+    that what a command changed stays."""
+    before = state.terms
+    assert before is not None
+    if terms.model != before.model:
+        yield se.ModelChanged(previous=state.model.name, model=terms.model, reason="resume")
+    if terms.policy != before.policy:
+        yield se.PolicyChanged(policy=terms.policy)
+    if (terms.limits, terms.run_limits) != (before.limits, before.run_limits):
+        yield se.LimitsChanged(limits=terms.limits, run_limits=terms.run_limits)
+    if terms.settings != before.settings:
+        yield se.SettingsChanged(settings=terms.settings, reason="resume")
+    if terms.mode != before.mode:
+        yield se.ModeChanged(previous=state.mode, mode=terms.mode, reason="resume")
 
 
 def on_forked(state: State, fact: se.SessionForked) -> Decisions:

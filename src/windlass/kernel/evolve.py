@@ -79,6 +79,8 @@ EVOLVE: dict[type[Event], Arm] = {
     sessions.TitleChanged: fold_sessions.title_changed,
     sessions.MetadataChanged: fold_sessions.metadata_changed,
     sessions.SettingsChanged: fold_sessions.settings_changed,
+    sessions.PolicyChanged: fold_sessions.policy_changed,
+    sessions.LimitsChanged: fold_sessions.limits_changed,
     sessions.TaskChanged: fold_sessions.task_changed,
     sessions.PlanChanged: fold_sessions.nothing,
     sessions.PinsChanged: fold_sessions.pins_changed,

@@ -24,6 +24,7 @@ from windlass.events.specs import (
     RunOptions,
     Settings,
     Task,
+    Terms,
     ToolSpec,
     WorkMode,
     Workspace,
@@ -31,7 +32,7 @@ from windlass.events.specs import (
 from windlass.events.turns import RetryPlan
 from windlass.events.usage import Lane, Price, Usage
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 """Raised whenever the shape or meaning of the state changes; older snapshots are then ignored."""
 
 ANSWERED_MAX = 64
@@ -366,6 +367,8 @@ class State(msgspec.Struct, kw_only=True):
     limits: Limits = Limits()
     run_limits: Limits = Limits()
     settings: Settings = Settings()
+    terms: Terms | None = None
+    """What the agent's code said when the session was last bound to it."""
     mode: WorkMode = "interactive"
     routing: Routing = "agent"
     title: str = ""

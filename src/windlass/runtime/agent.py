@@ -141,6 +141,7 @@ class Agent:
         parts = {
             "name": self.name,
             "instructions": self.instructions,
+            "knowledge": list(self.knowledge),
             "tools": [spec.digest for spec in self.toolset.specs],
             "policy": msgspec.to_builtins(self.policy),
             "limits": [msgspec.to_builtins(b.limits()) for b in (self.budget, self.session_budget)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +22,7 @@ from windlass.events.items import (
     UserItem,
 )
 from windlass.events.sessions import SetupBody
-from windlass.events.specs import AgentRef, ModelRef, Setup, ToolSpec
+from windlass.events.specs import AgentRef, ModelRef, Setup, Terms, ToolSpec
 from windlass.events.turns import ModelAsked, ModelReplied, OutputCheck, Prepared, ReplyBody, ReplyCall
 from windlass.kernel.effects import CallModel
 from windlass.kernel.state import State
@@ -121,16 +122,29 @@ class Bound:
         return next((found for found, spec in state.tools.items() if (spec.alias or found) == shown), name)
 
     def setup(self) -> Setup:
+        terms = self.terms
+        return Setup(
+            agent=self.ref,
+            model=terms.model,
+            tools=self.specs(),
+            policy=terms.policy,
+            limits=terms.limits,
+            run_limits=terms.run_limits,
+            settings=terms.settings,
+            mode=terms.mode,
+        )
+
+    @functools.cached_property
+    def terms(self) -> Terms:
+        """What the agent's code says its sessions work by."""
         agent = self.agent
         settings = agent.settings
         if agent.output is not None and not settings.output_required:
             settings = msgspec.structs.replace(settings, output_required=True)
         if agent.archive is not None or RECALL in self.tools:
             settings = msgspec.structs.replace(settings, archive=True)
-        return Setup(
-            agent=self.ref,
+        return Terms(
             model=self.model_ref(),
-            tools=self.specs(),
             policy=agent.policy,
             limits=agent.session_budget.limits(),
             run_limits=agent.budget.limits(),

@@ -161,19 +161,23 @@ class Driving(Reading):
         now = {spec.name: spec.digest for spec in specs}
         recorded = {name: spec.digest for name, spec in state.tools.items()}
         changed = bound.ref.digest != state.agent.digest or now != recorded
+        terms = bound.terms
         return SessionResumed(
             epoch=owner.epoch,
             runner=self.runner,
             workspace=workspace,
             agent=bound.ref if changed else None,
             tools=specs if changed else None,
+            terms=terms if terms != state.terms else None,
+            knowledge_tokens=bound.knowledge_tokens() if changed else None,
             body=bound.setup_body() if changed else None,
         )
 
     async def _rebind(self, key: Key, owner: Owner, bound: Bound, place: Place | None) -> None:
         """A fork begins with the tools of its origin; where the code here is not theirs, that is put on record."""
         self._bring(key, owner.state, bound)
-        if self._resumed(owner, bound, None).tools is not None:
+        found = self._resumed(owner, bound, None)
+        if found.tools is not None or found.terms is not None:
             await owner.claim(self.runner, self._lease_ms)
             await owner.take(self._resumed(owner, bound, place.workspace if place is not None else None))
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from windlass.events import sessions
 from windlass.events.base import Event
+from windlass.events.specs import Terms
 from windlass.kernel import state as st
 from windlass.kernel.state import State, bounded
 
@@ -25,6 +28,14 @@ def session_started(state: State, event: sessions.SessionStarted) -> None:
     state.agent, state.model, state.policy = setup.agent, setup.model, setup.policy
     state.limits, state.run_limits, state.settings = setup.limits, setup.run_limits, setup.settings
     state.mode, state.routing = setup.mode, setup.routing
+    state.terms = Terms(
+        model=setup.model,
+        policy=setup.policy,
+        limits=setup.limits,
+        run_limits=setup.run_limits,
+        settings=setup.settings,
+        mode=setup.mode,
+    )
     set_tools(state, {spec.name: spec for spec in setup.tools})
     state.title, state.metadata = event.title, dict(event.metadata)
     state.workspace = event.workspace
@@ -40,6 +51,11 @@ def session_resumed(state: State, event: sessions.SessionResumed) -> None:
     state.epoch = event.epoch
     if event.workspace is not None:
         state.workspace = event.workspace
+    if event.body is not None:
+        state.setup_seq = state.seq
+    if event.knowledge_tokens is not None and event.knowledge_tokens != state.knowledge_tokens:
+        state.knowledge_tokens = event.knowledge_tokens
+        dirty(state, "instructions")
     for request in list(state.requests.values()):
         # Its outcome will never reach the log. What it may have cost is booked before anything is asked for again.
         spend_lost(state, request)
@@ -80,13 +96,18 @@ def files_changed(state: State, event: sessions.FilesChanged) -> None:
 
 
 def model_changed(state: State, event: sessions.ModelChanged) -> None:
+    if event.model.name != state.model.name:
+        state.measured_tokens = 0
+        dirty(state, "model")
     state.model = event.model
-    state.measured_tokens = 0
-    dirty(state, "model")
+    if event.reason == "resume":
+        now_bound(state, model=event.model)
 
 
 def mode_changed(state: State, event: sessions.ModeChanged) -> None:
     state.mode = event.mode
+    if event.reason == "resume":
+        now_bound(state, mode=event.mode)
 
 
 def title_changed(state: State, event: sessions.TitleChanged) -> None:
@@ -104,6 +125,24 @@ def metadata_changed(state: State, event: sessions.MetadataChanged) -> None:
 
 def settings_changed(state: State, event: sessions.SettingsChanged) -> None:
     state.settings = event.settings
+    if event.reason == "resume":
+        now_bound(state, settings=event.settings)
+
+
+def policy_changed(state: State, event: sessions.PolicyChanged) -> None:
+    state.policy = event.policy
+    now_bound(state, policy=event.policy)
+
+
+def limits_changed(state: State, event: sessions.LimitsChanged) -> None:
+    state.limits, state.run_limits = event.limits, event.run_limits
+    now_bound(state, limits=event.limits, run_limits=event.run_limits)
+
+
+def now_bound(state: State, **terms: Any) -> None:
+    """Remembers what the agent's code says, so that only what it changes later is a change."""
+    assert state.terms is not None
+    state.terms = msgspec.structs.replace(state.terms, **terms)
 
 
 def task_changed(state: State, event: sessions.TaskChanged) -> None:
