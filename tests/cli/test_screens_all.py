@@ -29,12 +29,10 @@ CASES = [
     *test_screens_say.SCREENS,
 ]
 CACHE = os.environ.get("WINDLASS_CACHE") or f"{sys.prefix}/windlass-cache"
-ELSEWHERE = {"chat"}
-"""Verbs that are a conversation; test_chat.py has it."""
 
 
 def test_every_verb_has_a_normal_an_empty_and_an_error_screen():
-    wanted = {(verb, kind) for verb in VERBS.keys() - ELSEWHERE for kind in ("normal", "empty", "error")}
+    wanted = {(verb, kind) for verb in VERBS for kind in ("normal", "empty", "error")}
     found = proven(CASES) | PROVEN
     assert wanted - found == set(), "write a Case for these, or a test that @proves them"
     assert found - wanted == set()
@@ -142,6 +140,36 @@ def test_models_marks_the_one_that_would_be_used(
     flat = " ".join(below.split())
     assert all(word in flat for word in told)
     assert "sk-secret" not in text
+
+
+@proves("chat", "normal")
+def test_chat_begins_with_its_setup_talks_and_says_how_to_go_on(terminal: Terminal, place):
+    """The conversation itself is in test_chat.py."""
+    terminal.folder = place("bare")
+    terminal.start("chat", "--agent", "agents.py:free", "--session", "s", "--no-history")
+    terminal.wait_for("\n> ")
+    terminal.line("Pay I-7.")
+    terminal.wait_for("(completed; ")
+    terminal.wait_for("\n> ", times=2)
+    terminal.key("C-d")
+    assert terminal.end() == 0
+    assert re.sub(r"folder  [^·]*\n/help", "folder  HERE\n/help", settled(terminal.history())) == (
+        "session s in windlass.db\n"
+        "agent   free\n"
+        "model   scripted\n"
+        "tools   pay\n"
+        "policy  your own tools and reading run, the rest is asked\n"
+        "folder  HERE\n"
+        "/help lists the commands · Ctrl-C stops a run · Ctrl-D leaves\n"
+        "whatever needs your word is asked behind the mark abc\n"
+        "> Pay I-7.\n"
+        "  I will pay it.\n"
+        '→ pay(invoice="I-7", cents=1200)\n'
+        "← paid I-7\n"
+        "  Done: I-7 is paid.\n"
+        "(completed; 20 in, 20 out, $0)\n"
+        "session s is kept: windlass chat --session s\n"
+    )
 
 
 @proves("demo", "normal")

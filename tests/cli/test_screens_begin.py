@@ -84,6 +84,27 @@ windlass: no policy 'lax': write standard, allow-all, read-only or FILE.py:NAME
 """,
     ),
     Case(
+        verb="chat",
+        kind="empty",
+        words="chat",
+        code=2,
+        place="bare",
+        shown="""\
+windlass: the embedded model is not on this machine: run 'windlass models pull
+  embedded' (93 MB, once)
+""",
+    ),
+    Case(
+        verb="chat",
+        kind="error",
+        words="chat --agent gone.py:agent",
+        code=2,
+        place="bare",
+        shown="""\
+windlass: there is no file 'gone.py': write FILE.py:NAME
+""",
+    ),
+    Case(
         verb="demo",
         kind="empty",
         words="demo",

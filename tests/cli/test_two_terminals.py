@@ -71,4 +71,28 @@ def test_idle_is_told_from_running(driving: Terminal, beside: Terminal):
         "SESSION  STATE    AGENT  AGE    COST  WAITING FOR  TITLE\n"
         "s        running  slow   0 s    $0    -            Go.\n"
     )
-    assert "  windlass logs s -f\n" in beside.shown("show", "s")
+    shown = beside.shown("show", "s")
+    assert "state    running: a process drives it now\n" in shown
+    assert shown.endswith("\n\n  windlass logs s -f\n")
+
+
+def test_session_that_was_cut_off_says_so_once_nobody_holds_it(driving: Terminal, beside: Terminal):
+    start(driving, "slow", beside, "model requested")
+    driving.kill()
+    give_up_lease(driving.folder / "windlass.db")
+    assert settled(beside.shown("ps")) == (
+        "SESSION  STATE    AGENT  AGE    COST  WAITING FOR                    TITLE\n"
+        "s        running  slow   0 s    $0    whoever runs 'slow' (cut off)  Go.\n"
+    )
+    shown = beside.shown("show", "s")
+    assert "state    running: cut off, and nobody drives it now\n" in shown
+    assert shown.endswith("\n\n  windlass run --agent FILE.py:slow --session s\n")
+
+
+def give_up_lease(store: pathlib.Path) -> None:
+    """Has the lease of a dead process be over, which else takes a few seconds."""
+    import apsw
+
+    base = apsw.Connection(str(store))
+    base.execute("update sessions set until_ms = 0")
+    base.close()

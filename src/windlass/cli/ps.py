@@ -8,7 +8,7 @@ import sys
 
 import msgspec
 
-from windlass.store.base import IndexRow, Query, Store
+from windlass.store.base import IndexRow, Query
 
 from . import options, stores, words
 from .text import Paint, cells, hung, is_terminal, one_line, tell, visible, width_of
@@ -30,14 +30,17 @@ def run(args: argparse.Namespace) -> int:
 
 async def show(args: argparse.Namespace) -> int:
     async with stores.opened(args) as store:
-        rows = await find(store, args)
+        query = query_of(args)
+        rows = await store.find(query)
+        held = await stores.held(store, query, rows)
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+        plain = [{**msgspec.to_builtins(row), "held": row.session in held} for row in rows]
+        print(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
         return 0
     if not rows:
         tell(none(args))
         return 0
-    for line in table(rows, stores.now_ms(), width_of(sys.stdout) if is_terminal(sys.stdout) else WIDE):
+    for line in table(rows, held, stores.now_ms(), width_of(sys.stdout) if is_terminal(sys.stdout) else WIDE):
         print(line)
     if len(rows) == args.limit:
         tell(f"the {words.plural(args.limit, 'session')} that changed last; --limit shows more")
@@ -55,44 +58,42 @@ def filtered(args: argparse.Namespace) -> bool:
     return bool(args.state or args.waiting or args.agent or args.text)
 
 
-async def find(store: Store, args: argparse.Namespace) -> list[IndexRow]:
+def query_of(args: argparse.Namespace) -> Query:
     states = tuple(args.state or ()) + (("asked",) if args.waiting else ())
-    query = Query(tenant=args.tenant, states=states, agent=args.agent, text=args.text, limit=max(1, args.limit))
-    return await store.find(query)
+    return Query(tenant=args.tenant, states=states, agent=args.agent, text=args.text, limit=max(1, args.limit))
 
 
-def table(rows: list[IndexRow], now: int, width: int) -> list[str]:
+def table(rows: list[IndexRow], held: set[str], now: int, width: int) -> list[str]:
     """The rows as text. Where they are wider than the screen, titles are cut; where that is not enough, what a session
     waits for and its title stand beneath it."""
     paint = Paint()
     for most in TITLE_CHARS:
-        lines = words.table([(*HEAD, *REST), *(cells_of(row, now, most) for row in rows)])
+        lines = words.table([(*HEAD, *REST), *(cells_of(row, waits(row, held, now), now, most) for row in rows)])
         if max(map(cells, lines)) <= width:
             return [lines[0], *(painted(line, row, paint) for line, row in zip(lines[1:], rows, strict=True))]
-    short = words.table([HEAD, *(cells_of(row, now, 0)[: len(HEAD)] for row in rows)])
+    short = words.table([HEAD, *(cells_of(row, "", now, 0)[: len(HEAD)] for row in rows)])
     found = [short[0]]
     for line, row in zip(short[1:], rows, strict=True):
         found.append(painted(line, row, paint))
-        found += [piece for more in beneath(row, now) for piece in hung(more, width, "    ")]
+        found += [piece for more in beneath(row, waits(row, held, now)) for piece in hung(more, width, "    ")]
     return found
 
 
-def cells_of(row: IndexRow, now: int, title: int) -> tuple[str, ...]:
+def cells_of(row: IndexRow, waiting: str, now: int, title: int) -> tuple[str, ...]:
     return (
         visible(row.session),
         row.state,
         visible(row.agent) or NOTHING,
         words.span(now - row.updated_ms) if row.updated_ms else NOTHING,
         words.dollars(row.cost_nanos),
-        waits(row, now) or NOTHING,
+        waiting or NOTHING,
         one_line(row.title, title) if row.title and title else NOTHING,
     )
 
 
-def beneath(row: IndexRow, now: int) -> list[str]:
+def beneath(row: IndexRow, waiting: str) -> list[str]:
     """What does not fit beside a session."""
     title = [f"  “{one_line(row.title, TITLE_CHARS[0])}”"] if row.title else []
-    waiting = waits(row, now)
     return title + ([f"  waits for {waiting}"] if waiting else [])
 
 
@@ -100,13 +101,13 @@ def painted(line: str, row: IndexRow, paint: Paint) -> str:
     return line.replace(f" {row.state} ", f" {paint(row.state, COLOURS.get(row.state, ''))} ", 1)
 
 
-def waits(row: IndexRow, now: int) -> str:
+def waits(row: IndexRow, held: set[str], now: int) -> str:
     """What would make a session go on; empty where nothing is awaited."""
     if row.waiting_for:
         return one_line(", ".join(row.waiting_for), 200)
     if row.next_wake_ms is not None:
         left = row.next_wake_ms - now
-        return f"its time, in {words.span(left)}" if left > 0 else "whoever drives it: its time has come"
-    if row.owed and row.state != "running":
-        return f"whoever drives agent {visible(row.agent)!r}"
+        return f"its time, in {words.span(left)}" if left > 0 else "its time has come: whoever drives it"
+    if row.owed and row.session not in held:
+        return f"whoever runs {visible(row.agent)!r} (cut off)"
     return ""

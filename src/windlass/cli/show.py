@@ -33,26 +33,27 @@ async def show(args: argparse.Namespace) -> int:
         found = await stores.folded(store, key)
         waiting = await store.inbox(key)
         forks = await store.forks(key)
+        held = await stores.is_held(store, key)
     if args.json:
         plain = msgspec.to_builtins(overview(found.state))
-        plain |= {"session": key.session, "seq": found.state.seq, "inbox": len(waiting), "forks": forks}
+        plain |= {"session": key.session, "seq": found.state.seq, "inbox": len(waiting), "forks": forks, "held": held}
         plain |= {"open": [msgspec.to_builtins(ask) for ask in found.state.asks.values()]}
         print(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
         return 0
-    for line in about(key, found.state, inbox=len(waiting), forks=forks):
+    for line in about(key, found.state, held=held, inbox=len(waiting), forks=forks):
         tell(line, indent=" " * LABEL_WIDTH)
     asked = open_questions(found, options.place_of(args), sending.at(args))
-    for line in asked or ["", *how_to_go_on(found.state, visible(key.session), sending.at(args))]:
+    for line in asked or ["", *how_to_go_on(found.state, visible(key.session), sending.at(args), held=held)]:
         print(line)
     return 0
 
 
-def about(key: Key, state: State, *, inbox: int, forks: list[str]) -> list[str]:
+def about(key: Key, state: State, *, held: bool, inbox: int, forks: list[str]) -> list[str]:
     """The session in a few lines."""
     view = overview(state)
     rows = [
         ("session", f"{visible(key.session)}{f'  “{one_line(view.title, 48)}”' if view.title else ''}"),
-        ("state", state_of(state)),
+        ("state", state_of(state, held=held)),
         ("agent", f"{visible(view.agent)}   model {visible(state.model.name)}   mode {state.mode}"),
         ("tools", ", ".join(map(visible, state.tools)) or "none"),
         ("log", f"{words.plural(state.seq, 'record')}, {words.plural(state.turns, 'turn')}"),
@@ -71,22 +72,24 @@ def about(key: Key, state: State, *, inbox: int, forks: list[str]) -> list[str]:
     return words.table(rows)
 
 
-def state_of(state: State) -> str:
+def state_of(state: State, *, held: bool) -> str:
     """What it does, and where it rests, why."""
     view = overview(state)
     if view.waiting_for:
         return f"{view.state}: waits for {', '.join(map(visible, view.waiting_for))}"
     if state.resumable and view.state == "idle":
         return "idle: its last run was stopped and may go on"
+    if state.active:
+        return f"{view.state}: {'a process drives it now' if held else 'cut off, and nobody drives it now'}"
     return view.state
 
 
-def how_to_go_on(state: State, session: str, at: str) -> list[str]:
+def how_to_go_on(state: State, session: str, at: str, *, held: bool) -> list[str]:
     """The command that makes a session go on which waits for nobody."""
     agent = visible(state.agent.name)
     run = f"  windlass run --agent FILE.py:{agent} --session {session}{at}"
     if state.active:
-        return [f"  windlass logs {session} -f{at}"]
+        return [f"  windlass logs {session} -f{at}"] if held else [run]
     if state.resumable or state.timers or state.queue:
         return [f"  windlass wake {session}{at}", run]
     return [f"{run} 'what to do now'"]

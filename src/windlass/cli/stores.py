@@ -159,6 +159,22 @@ async def deliver(store: Store, key: Key, command: Command, *, wait_s: float = W
     return Delivered(command_id=command.command_id, taken=True, events=events)
 
 
+async def held(store: Store, query: Query, rows: list[IndexRow]) -> set[str]:
+    """Which of the rows that a query gave are held by a process now, or by one that died a moment ago."""
+    free = msgspec.structs.replace(query, free_at_ms=now_ms(), limit=FIND_MAX)
+    at_liberty = {row.session for row in await store.find(free)}
+    return {row.session for row in rows} - at_liberty
+
+
+async def is_held(store: Store, key: Key) -> bool:
+    """Whether a process has a session now."""
+    row = await store.get_index(key)
+    if row is None:
+        return False
+    query = Query(tenant=key.tenant, agent=row.agent or None, text=key.session)
+    return key.session in await held(store, query, [row])
+
+
 async def row_of(store: Store, key: Key) -> IndexRow:
     """What the index knows of a session."""
     return await store.get_index(key) or IndexRow(session=key.session, tenant=key.tenant, state="new")
