@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pathlib
 
 import pytest
@@ -98,6 +99,8 @@ def test_other_policy_judges_the_calls_again(folder: pathlib.Path, capsys: pytes
     assert "not on Sundays" in came
     assert main([*words, "--at", str(END - 1)]) == 1
     assert "it went otherwise before record 15 already" in capsys.readouterr().out
+    assert main([*words, "--at", str(END - 1), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["same"] is False
 
 
 def test_what_a_person_said_is_said_again(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]):
