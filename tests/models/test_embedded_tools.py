@@ -232,6 +232,21 @@ async def test_tiny_model_that_repeats_a_call_is_made_to_answer():
     assert tools == [["add", "answer"], ["answer"]]
 
 
+async def test_examples_stand_between_what_was_said_before_and_what_is_asked_now():
+    inner = ScriptedModel([ANSWER], info=ModelInfo(name="m", provider="p", model="m", native_output=True))
+    items: list[HistoryItem] = [
+        UserItem(content=(Text(text="before"),)),
+        AssistantItem(content=(Text(text="said"),)),
+        UserItem(content=(Text(text="now"),)),
+    ]
+    request = Request(model="m", items=items, tools=schemas((add,)))
+    _ = [piece async for piece in ConstrainedModel(inner, tiny=True).stream(request)]
+    texts = ["".join(getattr(part, "text", "") for part in item.content) for item in inner.requests[0].items]
+    assert texts[:2] == ["before", '{"tool": "answer", "arguments": {"text": "said"}}']
+    assert texts[2:4] == ["Hello!", '{"tool": "answer", "arguments": {"text": "Hello! How can I help?"}}']
+    assert texts[-1] == "now"
+
+
 async def test_tiny_model_may_make_another_call_and_others_may_repeat_one():
     other = CALL.replace("2", "5")
     pieces, _ = await asked_again(other, tiny=True)

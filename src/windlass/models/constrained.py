@@ -21,7 +21,18 @@ from windlass.events.usage import Usage
 from .base import CallPartDelta, Delta, Model, ModelInfo, Reply, Request
 from .constrained_examples import solved_examples, tool_lines
 from .reply_reader import Watch, read_reply, remaining
-from .tool_words import ANSWER_NAMES, Example, default_examples, example_items, in_words, reply_schema, tool_words
+from .tool_words import (
+    ANSWER_NAMES,
+    TEXT_KEY,
+    Example,
+    default_examples,
+    example_items,
+    in_words,
+    reply_schema,
+    said_as_json,
+    tool_words,
+    written,
+)
 
 ATTEMPTS_MAX = 3
 """How often one answer is asked for, the first time included."""
@@ -144,8 +155,18 @@ class Asking:
             examples = solved_for(request, tools, self._free) if tiny else default_examples(tools, self._free)
         words = tool_lines(tools, self.answer) if tiny else tool_words(tools, self.answer)
         self._instructions = "\n\n".join(part for part in (request.instructions, words) if part)
-        self._items = [turn for example in examples for turn in example_items(example, self.answer)]
-        self._items += [in_words(item) for item in request.items]
+        learned = [turn for example in examples for turn in example_items(example, self.answer)]
+        # A tiny model does what it saw last, so the examples stand between what was said before and what is asked now.
+        begin = spoken_last(request) if tiny else 0
+        before = [self._answered(item) for item in request.items[:begin]]
+        self._items = [*before, *learned, *(in_words(item) for item in request.items[begin:])]
+
+    def _answered(self, item: HistoryItem) -> HistoryItem:
+        """An item of an earlier exchange; an answer in the form that answers have here."""
+        if not isinstance(item, AssistantItem) or any(isinstance(part, CallPart) for part in item.content):
+            return in_words(item)
+        said = "".join(part.text for part in item.content if isinstance(part, Text))
+        return written(said_as_json(self.answer, {TEXT_KEY: said})) if self.answer and said else item
 
     def next_request(self) -> Request:
         self.attempt += 1
@@ -215,9 +236,7 @@ class Asking:
 def calls_made(request: Request) -> list[tuple[str, JsonObject | None]]:
     """The calls that were made since the person spoke last."""
     found: list[tuple[str, JsonObject | None]] = []
-    for item in reversed(request.items):
-        if isinstance(item, UserItem):
-            break
+    for item in request.items[spoken_last(request) :]:
         if isinstance(item, AssistantItem):
             found += [(part.tool, part.args) for part in item.content if isinstance(part, CallPart)]
     return found
@@ -228,11 +247,16 @@ def solved_for(request: Request, tools: tuple[ToolSchema, ...], free: bool) -> t
     return solved_examples(tools, free, last_asked(request), told=bool(calls_made(request)))
 
 
+def spoken_last(request: Request) -> int:
+    """The place of what the person said last; the end where they said nothing."""
+    places = (place for place in range(len(request.items) - 1, -1, -1) if isinstance(request.items[place], UserItem))
+    return next(places, len(request.items))
+
+
 def last_asked(request: Request) -> str:
     """What the person said last."""
-    for item in reversed(request.items):
-        if isinstance(item, UserItem):
-            return "\n".join(part.text for part in item.content if isinstance(part, Text))
+    for item in request.items[spoken_last(request) :][:1]:
+        return "\n".join(part.text for part in item.content if isinstance(part, Text))
     return ""
 
 
