@@ -265,6 +265,12 @@ def test_colours_are_for_terminals_that_want_them_and_never_in_json(made: pathli
 
 
 @pytest.mark.parametrize("words", COLOURED, ids=" ".join)
-def test_no_colours_in_a_pipe(words: list[str], made: pathlib.Path):
-    ran = subprocess.run([*PROGRAM, *words], cwd=made, capture_output=True, text=True, check=False)
-    assert ESCAPE not in ran.stdout + ran.stderr
+def test_no_colours_where_no_terminal_is(
+    words: list[str], made: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(made)
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:1")
+    main(words)
+    said = capsys.readouterr()
+    assert said.out
+    assert ESCAPE not in said.out + said.err
