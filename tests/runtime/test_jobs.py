@@ -70,7 +70,7 @@ async def test_a_request_and_calls_are_named_with_their_ages():
         ids = [event.call_id for event in only(await events_of(session), ToolStarted)]
         assert undated(jobs) == [Job(kind="tool", job_id=name, tool="gate") for name in ids]
         assert [job.since_ms for job in jobs] == [since, since]
-        assert all(MINUTE_MS <= job.age_ms < 2 * MINUTE_MS for job in jobs)
+        assert all(MINUTE_MS // 2 < job.age_ms < 2 * MINUTE_MS for job in jobs)
         with pytest.raises(windlass.StillBusy) as caught:
             await session.wait_idle(10)
         assert undated(caught.value.jobs) == undated(jobs)
@@ -80,6 +80,22 @@ async def test_a_request_and_calls_are_named_with_their_ages():
         await session.cancel()
         await session.wait_idle(20_000)
         assert await session.jobs() == ()
+
+
+async def test_a_call_is_as_old_as_its_start_and_not_as_its_request():
+    ports = JumpPorts()
+    rules = windlass.Policy(rules=(windlass.ask("gate"),))
+    agent = agent_of(call("gate"), tools=[gate], policy=rules)
+    async with windlass.open(agents=[agent], ports=ports) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        (asked,) = (await session.result()).waiting_for
+        ports.ahead_ms += MINUTE_MS
+        await session.approve(asked)
+        await started(session, ToolStarted)
+        (job,) = await session.jobs()
+        assert (job.tool, job.since_ms) == ("gate", await at_of(session, ToolStarted))
+        assert job.since_ms > await at_of(session, PermissionRequested) + MINUTE_MS // 2
 
 
 async def test_a_request_to_a_model_is_named():

@@ -21,6 +21,7 @@ from windlass.events.runs import CommandRefused
 from windlass.events.sessions import AgentChanged
 from windlass.events.specs import ToolSpec, ToolText
 from windlass.runtime.session import Session
+from windlass.store.base import Key, Origin
 from windlass.testing.scripted import ScriptedModel, call
 
 from .support import agent_of, events_of, only, sound, started
@@ -279,13 +280,18 @@ async def test_a_fork_has_the_tools_that_were_mounted_on_its_origin():
         assert "value=10" in told(agent)
 
 
-@pytest.mark.parametrize("how", ["here", "elsewhere"])
+@pytest.mark.parametrize("how", ["here", "elsewhere", "not begun"])
 async def test_a_fork_under_other_code_says_so_and_has_the_tools_that_are_there(tmp_path, how):
     store = str(tmp_path / "work.db")
     await mounted_before(store)
     if how == "elsewhere":
         async with windlass.open(store) as rt:
             await (await rt.get("s")).fork("f")
+    elif how == "not begun":  # as its maker leaves it that dies in the middle
+        async with windlass.open(store) as rt:
+            head = await rt.store.head(Key("default", "s"))
+            assert head is not None
+            await rt.store.create(Key("default", "f"), origin=Origin(session="s", seq=head.seq, hash=head.hash))
     agent = agent_of(call("subtract", x=5, y=2), "three", tools=[subtract])
     async with windlass.open(store, agents=[agent], take_up=False) as rt:
         fork = await (await rt.get("s")).fork("f") if how == "here" else await rt.get("f")
