@@ -10,12 +10,12 @@ import pytest
 
 import windlass
 from tests.archive.talking import FACTS, agent_of, answering, forget, requests, say, talked, texts
-from tests.runtime.support import QUICK, events_of, only, sound
+from tests.runtime.support import QUICK, events_of, only, sound, started
 from windlass.events.blocks import Document, Image, Reasoning, Text, plain_text
-from windlass.events.calls import ToolFinished
+from windlass.events.calls import ResultReceived, ToolFinished
 from windlass.events.context import CompactionFailed, CompactionFinished, ContextElided, ContextTruncated
 from windlass.events.items import ResultItem
-from windlass.events.runs import PromptReceived
+from windlass.events.runs import PromptReceived, RunCompleted
 from windlass.events.sessions import ChangePins, ChangeTask
 from windlass.events.specs import Task, Todo
 from windlass.models.base import ModelInfo
@@ -56,6 +56,56 @@ async def test_a_large_result_leaves_head_tail_sizes_and_a_blob():
         assert (event.spooled_bytes, event.bytes < 5_000, event.tokens < 5_000) == (len(text), True, True)
         whole = await runtime.store.get_blob("default", event.body.whole.digest)
         assert whole.decode() == text
+
+
+REMOTE = windlass.external_tool("look_up", "Looks something up elsewhere.", {"type": "object", "properties": {}})
+
+
+@pytest.mark.parametrize("how", ["here", "from another process"])
+async def test_a_large_result_of_a_client_leaves_a_preview_too_and_is_read_on_demand(tmp_path, how):
+    path = str(tmp_path / "work.db")
+    text = "BEGIN " + "y" * 300_000 + " END"
+
+    def answer(request):
+        last = request.items[-1]
+        if not isinstance(last, ResultItem):
+            return call("look_up")
+        if last.tool == "read_result":
+            return "ok"
+        return call("read_result", call_id=last.call_id, offset=300_000, limit=20)
+
+    agent = agent_of(answer, tools=[REMOTE, "read_result"])
+    async with windlass.open(path, agents=[agent]) as runtime:
+        session = await runtime.session(agent, "s")
+        await session.prompt("go")
+        await session.wait_idle()
+        (name,) = (await session.state()).calls
+        if how == "here":
+            await session.tool_result(name, text)
+        else:
+            async with windlass.open(path) as other:
+                await (await other.get("s")).tool_result(name, text)
+        await started(session, RunCompleted)
+        (event,) = only(await events_of(session), ResultReceived)
+        assert (event.tokens < 5_000, event.bytes < 5_000, event.body.whole.size) == (True, True, len(text))
+        first, second = [texts([item])[0] for item in requests(agent)[-1].items if isinstance(item, ResultItem)]
+        assert first.startswith("BEGIN yyy")
+        assert f"[{len(text)} bytes in all: read_result with call_id {name!r} shows the rest]" in first
+        assert second == f"[bytes 300000 to {len(text)} of {len(text)}; this is the end]\n{text[300_000:]}"
+        await sound(session)
+
+
+async def test_a_small_result_of_a_client_is_kept_as_it_is():
+    agent = agent_of(lambda request: "ok" if len(request.items) > 1 else call("look_up"), tools=[REMOTE])
+    async with windlass.open(agents=[agent]) as runtime:
+        session = await runtime.session(agent, "s")
+        await session.prompt("go")
+        await session.wait_idle()
+        (name,) = (await session.state()).calls
+        await session.tool_result(name, "found")
+        await session.wait_idle()
+        (event,) = only(await events_of(session), ResultReceived)
+        assert (event.body.content, event.body.whole) == ((Text(text="found"),), None)
 
 
 # --- making room ---
@@ -143,6 +193,19 @@ async def test_what_is_asked_of_a_summary_reaches_the_summariser():
         await forget(session)
         assert texts(requests(agent)[-1].items)[-1] == SUMMARY_REQUEST, "a later one is told nothing of it"
         await sound(session)
+
+
+async def test_a_compaction_that_nobody_asked_for_is_told_nothing_of_an_earlier_wish():
+    agent = small(answering, 2_000)
+    async with windlass.open(agents=[agent]) as runtime:
+        session = await runtime.session(agent, "s")
+        await say(session, *FACTS)
+        await session.compact("keep every price")
+        await session.wait_idle()
+        await say(session, *["filler " * 150 for _ in range(12)])
+        asked = [texts(request.items)[-1] for request in requests(agent) if request.lane == "compact"]
+        assert asked[0].endswith("keep every price")
+        assert {*asked[1:]} == {SUMMARY_REQUEST}
 
 
 async def test_what_is_asked_of_a_summary_while_the_session_works_is_kept_for_its_next_turn():

@@ -8,6 +8,7 @@ import windlass
 from tests.archive.talking import FACTS, agent_of, answering, forget, say, talked
 from tests.runtime.support import events_of, only, sound
 from windlass.events.context import CompactionFinished
+from windlass.events.sessions import ContentErased
 from windlass.events.usage import Usage
 from windlass.runtime import archive as module
 from windlass.runtime.archive import LogArchive
@@ -173,15 +174,24 @@ async def test_what_was_erased_is_not_given_back():
         await session.runtime.store.erase(session.key, page.seqs[0], by="me", why="private", at_ms=1)
         shown = await kept.get(session.key, [page.page_id])
         assert [p.text for p in shown] == ["user: [this content was erased]\nassistant: noted"]
+        await erased_on_record(session, page.seqs[0])
+        assert await kept.search(session.key, "lighthouse", 5) == [], "nor found by its words, once that is on record"
+        assert len(await kept.search(session.key, "erased", 5)) == 1
 
 
-async def test_a_session_made_anew_under_the_same_id_has_none_of_the_old_pages(tmp_path):
+async def erased_on_record(session, seq) -> None:
+    owner = session.runtime._active[session.key].owner
+    await owner.take(ContentErased(seq=seq, by="me", why="private"))
+
+
+@pytest.mark.parametrize("more", [0, 5])
+async def test_a_session_made_anew_under_the_same_id_has_none_of_the_old_pages(more):
     kept = None
     for word in ("tulip", "oak"):
         agent = agent_of()
         async with windlass.open(agents=[agent]) as runtime:
             session = await runtime.session(agent, "s")
-            await say(session, f"plant a {word}", "x", "y")
+            await say(session, f"plant a {word}", "x", "y", *(["z"] * more if kept is not None else []))
             await forget(session)
             if kept is None:
                 kept = LogArchive(runtime.store)

@@ -158,7 +158,7 @@ class Shelf:
 
     def _add(self, refs: Iterable[ItemRef]) -> None:
         for leaf in leaves(refs):
-            self._drop([leaf])  # one that was made visible again by an undo and left once more
+            self._drop([leaf])  # one page under one id, the newest
             self.leaves[leaf.page_id] = leaf
             self._left_at[leaf.page_id] = self._state.seq
 

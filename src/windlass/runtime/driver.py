@@ -38,6 +38,7 @@ from windlass.store.base import InboxCommand
 from .admission import admitted, check_size
 from .owner import Owner
 from .performer import Done, Performer, instead_of
+from .preview import apart
 from .watching import hooked
 
 INBOX_AT_ONCE = 100
@@ -344,8 +345,8 @@ class Driver:
 
     async def submit(self, command: Command) -> list[Event]:
         """Takes a command now. Raises `Refused` where it does not fit, `CommandTaken` where it was taken before."""
-        command = self._with_partial(await self._admitted(command))
-        return await self.owner.take(command, takes=(command.command_id,))
+        command, blobs = apart(self._with_partial(await self._admitted(command)), self.owner.state)
+        return await self.owner.take(command, takes=(command.command_id,), blobs=blobs)
 
     async def _admitted(self, command: Command) -> Command:
         owner = self.owner
@@ -423,7 +424,8 @@ class Driver:
     async def _fold_command(self, waiting: InboxCommand) -> None:
         try:
             command = self._with_partial(await self._admitted(decode_command(waiting.data)))
-            await self.owner.take(command, takes=(waiting.command_id,))
+            command, blobs = apart(command, self.owner.state)
+            await self.owner.take(command, takes=(waiting.command_id,), blobs=blobs)
         except CommandTaken:
             return
         except (Refused, CodecError) as error:

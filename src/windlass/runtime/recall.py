@@ -150,12 +150,16 @@ def search_tools(bound: Bound, state: State, query: str) -> Outcome:
     return _said("\n".join(f"{tool.name}: {tool.description.splitlines()[0][:200]}" for tool in found))
 
 
+def hint(size: int, call_id: str) -> Text:
+    """How to read what a preview leaves out."""
+    return Text(text=f"[{size} bytes in all: read_result with call_id {call_id!r} shows the rest]")
+
+
 def pointed(outcome: Outcome, call_id: str) -> Outcome:
     """A result that is shown in part, with how to read the rest."""
     if outcome.body is None:
         return outcome
-    hint = Text(text=f"[{outcome.spooled} bytes in all: read_result with call_id {call_id!r} shows the rest]")
-    body = msgspec.structs.replace(outcome.body, content=(*outcome.body.content, hint))
+    body = msgspec.structs.replace(outcome.body, content=(*outcome.body.content, hint(outcome.spooled, call_id)))
     return msgspec.structs.replace(outcome, body=body)
 
 
