@@ -259,7 +259,16 @@ class Driving(Reading):
         if self._active.get(key) is active:
             del self._active[key]
             self._forget_attached(key)
+        active.owner.tell_waiters()
         self.hub(key).look()
+
+    async def _idle(self, key: Key) -> None:
+        """What is driven here says itself when it rests; nobody has to hear every record for that."""
+        while (active := self._active.get(key)) is not None and key not in self.parked and await self._works(key):
+            await active.owner.at_rest()
+            if self._closed:
+                return
+        await super()._idle(key)
 
     def _forget_attached(self, key: Key) -> None:
         found = self._attached.get(key)

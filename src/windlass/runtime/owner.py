@@ -86,6 +86,7 @@ class Owner:
         self._read: set[str] = set()
         """The hashes of the appends that the last `load` read."""
         self._lock = asyncio.Lock()
+        self._waiters: list[asyncio.Future[None]] = []
         self._events: dict[int, Event] = {}
         self._snapshot_every = snapshot_every
         self._snapshot_seq = 0
@@ -125,6 +126,7 @@ class Owner:
 
     async def release(self) -> None:
         """Gives the lease back; a store that does not answer will see it run out."""
+        self.tell_waiters()
         try:
             await self.store.release(self.key, runner=self._runner, epoch=self.epoch)
         except StoreError:
@@ -201,6 +203,7 @@ class Owner:
         if news and self.hub.listening:
             self.hub.committed(news)
         self.hub.seq = max(self.hub.seq, state.seq)
+        self.tell_waiters()
 
     async def _snapshot(self) -> Snapshot | None:
         snapshot = await self.store.get_snapshot(self.key)
@@ -321,6 +324,24 @@ class Owner:
         """Whether memory is not what the log says and nobody is about to mend that."""
         return self.stale and not self._lock.locked()
 
+    async def at_rest(self) -> None:
+        """Waits until no run is active any more, or nobody can tell from here: the log was read again, or the session
+        was let go. Cheaper than to hear of every record, for whoever waits for the end alone."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def tell_waiters(self) -> None:
+        """Has whoever waits for the end look again."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
     async def settled(self) -> None:
         """Waits until memory is what the log says. No effect may be read off the state before that."""
         while self.busy:
@@ -335,8 +356,11 @@ class Owner:
         fit, `StaleEpoch` where the session belongs to somebody else now. Waits while the disk is full. When nobody
         heard whether the append was kept, the log is asked."""
         try:
-            async with self._lock:
+            await self._lock.acquire()
+            try:
                 return await self._take(fact, takes, blobs)
+            finally:
+                self._lock.release()
         finally:
             if self.on_taken is not None:
                 self.on_taken()
@@ -408,12 +432,16 @@ class Owner:
     def _publish(self, seq: int, events: list[Event]) -> None:
         self._remember(seq, events)
         now, seal = self.state.now_ms, self.hash
+        # Where nobody listens, the last record tells the hub all that it keeps.
+        unheard = 0 if self.hub.listening else len(events) - 1
         self.hub.committed(
             [
-                Record(seq=seq + offset, at_ms=now, event=event, first=seq, hash=seal)
-                for offset, event in enumerate(events)
+                Record(seq=seq + offset, at_ms=now, event=events[offset], first=seq, hash=seal)
+                for offset in range(unheard, len(events))
             ]
         )
+        if self._waiters and not self.state.active:
+            self.tell_waiters()
         if self.on_committed is not None:
             self.on_committed(events)
 

@@ -93,7 +93,7 @@ class InboxCommand(msgspec.Struct, frozen=True, kw_only=True):
     position: int = 0
 
 
-class IndexRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class IndexRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What can be asked about a session without folding it. Computed from the state; can be rebuilt at any time."""
 
     session: str

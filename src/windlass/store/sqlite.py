@@ -8,7 +8,7 @@ import functools
 import pathlib
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from windlass.events.errors import StorePoisoned, UsageError
 from windlass.events.record import Sealed
@@ -73,7 +73,7 @@ class SqliteStore:
     @classmethod
     async def open(
         cls, path: str | pathlib.Path, *, durability: Durability = "full", vfs: str | None = None
-    ) -> SqliteStore:
+    ) -> Self:
         """Opens the file, making it if need be. Raises `UsageError` for a file of another program or of a newer
         version, and on an SQLite that is known to lose data."""
         return await asyncio.to_thread(cls, pathlib.Path(path), durability, vfs)
