@@ -71,9 +71,7 @@ class SqliteStore:
         self._writer: GroupWriter[apsw.Cursor] = GroupWriter(self._committer, inline=durability == "normal")
 
     @classmethod
-    async def open(
-        cls, path: str | pathlib.Path, *, durability: Durability = "full", vfs: str | None = None
-    ) -> Self:
+    async def open(cls, path: str | pathlib.Path, *, durability: Durability = "full", vfs: str | None = None) -> Self:
         """Opens the file, making it if need be. Raises `UsageError` for a file of another program or of a newer
         version, and on an SQLite that is known to lose data."""
         return await asyncio.to_thread(cls, pathlib.Path(path), durability, vfs)
