@@ -22,6 +22,9 @@ from windlass.events import calls as ce  # noqa: E402
 from windlass.events import context as xe  # noqa: E402
 from windlass.events import runs as re_  # noqa: E402
 from windlass.events import sessions as se  # noqa: E402
+from windlass.events import turns as te  # noqa: E402
+from windlass.events.blocks import Text  # noqa: E402
+from windlass.events.failures import failure  # noqa: E402
 from windlass.events.hooks import HookRuling  # noqa: E402
 from windlass.events.questions import Answer, AnswerBody, Question, QuestionBody  # noqa: E402
 from windlass.events.record import digest_text  # noqa: E402
@@ -167,9 +170,12 @@ def context() -> Session:
     session.change(se.ChangePins(pin=(session.state.history[0].seq,)))
     session.compact()
     session.reply("it read nine pages", usage=SHORT)
+    session.take(xe.ContextArchived(paged_seq=session.state.paged[0], pages=4))
     session.take(xe.UndoReceived(command_id=session.command(), restored=log.before_compaction(session.lines)))
     session.compact()
     session.model_fails("invalid_request")
+    refused = failure("internal", "the archive is full")
+    session.take(xe.ContextArchived(paged_seq=session.state.paged[0], failure=refused))
     session.take(xe.ContextPagedIn(query="page 3", tokens=9, body=xe.PageBody(text="page 3")))
     for n in range(3):
         session.prompt(f"{n}", tokens=50)
@@ -180,6 +186,52 @@ def context() -> Session:
     to_seq = log.fold_lines(session.lines[:5]).seq
     session.take(se.RewindReceived(command_id=session.command(), to_seq=to_seq, restored=there))
     return session
+
+
+def asides() -> Session:
+    """What a tool and a judge ask of a model, tried again, cut off by an interrupt; then other terms in the code."""
+    session = Session()
+    session.prompt("look into it")
+    judged = te.AskBody(prompt="may it?", instructions="judge")
+    session.take(te.ModelAsked(lane="judge", model=MODEL, tokens=10, max_output_tokens=20, body=judged))
+    session.take(answer_aside(session, "allow"))
+    session.reply("", call("put", {"n": 1}), call("put", {"n": 2}))
+    first, second = session.running()
+    asked = te.ModelAsked(call_id=first, model=MODEL, tokens=30, body=te.AskBody(prompt="what is it?"))
+    session.take(asked)
+    failed = failure("overloaded", "busy")
+    session.take(te.ModelFailed(request_id=aside_of(session), lane="tool", failure=failed, sample=0.5))
+    session.take(msgspec.structs.replace(asked, attempt=2))
+    session.take(answer_aside(session, "a ship"))
+    session.finish(first, "a ship")
+    session.take(msgspec.structs.replace(asked, call_id=second))
+    session.interrupt()
+    terms = session.state.terms
+    assert terms is not None
+    other = msgspec.structs.replace(
+        terms,
+        model=msgspec.structs.replace(MODEL, name="test/other"),
+        policy=ASK_PAY,
+        limits=Limits(tokens=500_000),
+        run_limits=Limits(turns=9),
+        settings=Settings(turns_max=7),
+        mode="autopilot",
+    )
+    session.crash(terms=other)
+    return session
+
+
+def aside_of(session: Session) -> str:
+    """The request that was made aside last."""
+    return next(request for request in reversed(session.state.requests) if session.state.requests[request].asked_seq)
+
+
+def answer_aside(session: Session, text: str) -> te.ModelReplied:
+    request = session.state.requests[aside_of(session)]
+    body = te.ReplyBody(blocks=(Text(text=text),))
+    return te.ModelReplied(
+        request_id=request.request_id, lane=request.lane, finish="stop", usage=SHORT, tokens=5, bytes=9, body=body
+    )
 
 
 def owners() -> Session:
@@ -275,7 +327,7 @@ def toolset() -> Session:
 
 SCENARIOS: dict[str, Callable[[], Session]] = {
     made.__name__: made
-    for made in (tools, approvals, questions, failures, context, owners, fork, queue, output, toolset)
+    for made in (tools, approvals, questions, failures, context, asides, owners, fork, queue, output, toolset)
 }
 
 

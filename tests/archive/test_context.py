@@ -18,6 +18,8 @@ from windlass.events.items import ResultItem
 from windlass.events.runs import PromptReceived, RunCompleted
 from windlass.events.sessions import ChangePins, ChangeTask
 from windlass.events.specs import Task, Todo
+from windlass.events.turns import ModelRequested
+from windlass.events.usage import Price, Usage
 from windlass.models.base import ModelInfo
 from windlass.runtime.binding import SUMMARY_INSTRUCTIONS, SUMMARY_REQUEST
 from windlass.testing.scripted import SCRIPTED_INFO, ScriptedModel, call, fail
@@ -245,6 +247,36 @@ async def test_the_summariser_is_told_what_the_settings_say():
         assert all(request.instructions == "" for request in requests(agent) if request.lane == "main")
 
 
+async def test_another_model_may_write_the_summaries_at_its_own_price():
+    price = Price(input=1_000, output=2_000)
+    info = msgspec.structs.replace(SCRIPTED_INFO, name="small/writer", window_tokens=8_000, price=price)
+    writer = ScriptedModel(answering, info=info, usage=Usage(input_tokens=100, output_tokens=20))
+    agent = agent_of(summary_model=writer)
+    async with talked(agent) as session:
+        await say(session, "go on")
+        assert [request.lane for request in writer.requests] == ["compact"]
+        assert {request.lane for request in requests(agent)} == {"main"}
+        asked = {event.lane: event.model for event in only(await events_of(session), ModelRequested)}
+        assert asked == {"main": "scripted", "compact": "small/writer"}
+        assert (await session.state()).spent.cost_nanos == price.cost_nanos(Usage(input_tokens=100, output_tokens=20))
+        assert texts(requests(agent)[-1].items)[0] == "[Summary of the earlier conversation]\nan epitome"
+        await sound(session)
+
+
+async def test_a_summary_that_its_own_model_cannot_read_is_not_asked_for():
+    info = msgspec.structs.replace(SCRIPTED_INFO, name="tiny/writer", window_tokens=300, max_output_tokens=200)
+    writer = ScriptedModel(answering, info=info)
+    async with talked(agent_of(summary_model=writer), prompts=("word " * 400, "x", "y")) as session:
+        assert writer.requests == []
+        assert [event.reason for event in only(await events_of(session), ContextTruncated)] == ["no_summary"]
+
+
+async def test_a_summariser_that_nobody_knows_is_an_error_at_once():
+    with pytest.raises(windlass.UsageError, match="no provider"):
+        async with windlass.open(agents=[agent_of(summary_model="nowhere/nothing")]):
+            pass
+
+
 async def test_pinned_words_stay_verbatim_and_an_undo_brings_back_the_rest():
     agent = agent_of()
     async with windlass.open(agents=[agent]) as runtime:
@@ -345,6 +377,8 @@ async def test_the_compaction_log_is_shown_only_where_there_is_one():
         await say(session, "z")
         first = requests(agent)[-1].task_state
         assert "compactions: 1" in first
+        (done,) = only(await events_of(session), CompactionFinished)
+        assert f" 8 items summarised, {done.tokens_before} tokens became {done.tokens_after}" in first
         assert "recall" not in first, "it is not offered"
         await say(session, "zz")
         assert requests(agent)[-1].task_state == first, "it does not change from turn to turn"

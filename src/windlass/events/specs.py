@@ -186,6 +186,8 @@ class Settings(Value, frozen=True, kw_only=True):
     """Whether a model writes summaries; else the history is cut by rule."""
     summary_instructions: str = ""
     """What the model is told that writes summaries; a text of our own where empty."""
+    summary_model: ModelRef | None = None
+    """The model that writes summaries, set by `Agent(summary_model=…)`; the session's own where absent."""
     archive: bool = False
     """Whether what leaves the history is offered to an archive."""
     queue_max: Positive = 64

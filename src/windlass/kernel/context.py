@@ -152,13 +152,13 @@ def cut_deep(state: State) -> Iterator[Decision]:
 
 def can_summarise(state: State, leaving: list[ItemRef]) -> bool:
     """Whether a summary may be asked for: wanted, not failed too often, small enough to be read, and payable."""
-    settings, model = state.settings, state.current_model
+    settings, model = state.settings, state.summary_model
     if not settings.summarise or state.compaction.failures >= settings.compact_attempts_max:
         return False
     tokens = sum(ref.tokens for ref in leaving) + fixed_tokens(state)
     if tokens + min(settings.summary_tokens_max, model.max_output_tokens) > model.window_tokens:
         return False
-    return budgets.exhausted(state, tokens) is None
+    return budgets.exhausted(state, tokens, model) is None
 
 
 def start(state: State, trigger: Trigger, leaving: list[ItemRef]) -> Iterator[Decision]:
@@ -171,7 +171,7 @@ def start(state: State, trigger: Trigger, leaving: list[ItemRef]) -> Iterator[De
         attempt=state.compaction.failures + 1,
     )
     tokens = summary_tokens(state)
-    yield requests.intend(state, "compact", tokens, budgets.output_room(state, tokens), attempt=1)
+    yield requests.intend(state, "compact", tokens, budgets.output_room(state, tokens, state.summary_model), attempt=1)
 
 
 def summary_tokens(state: State) -> int:

@@ -31,17 +31,19 @@ def prefix(state: State, output_tokens: int, *, wrap_up: bool) -> Iterator[Decis
 
 def intend(state: State, lane: Lane, input_tokens: int, output: int, *, attempt: int) -> ModelRequested:
     """The intent to make a request now, with what it may use at the most."""
+    model = state.current_model
     if lane == "compact":
+        model = state.summary_model
         output = min(output, state.settings.summary_tokens_max)
     return ModelRequested(
         request_id=request_id(state.seq + 1),
         lane=lane,
         attempt=attempt,
-        model=state.current_model.name,
+        model=model.name,
         epoch=state.epoch,
         input_tokens=input_tokens,
         output_tokens=output,
-        reserved_nanos=budgets.reserve_nanos(state, input_tokens, output),
+        reserved_nanos=budgets.reserve_nanos(state, input_tokens, output, model),
         initiator="compaction" if lane == "compact" else "user",
     )
 

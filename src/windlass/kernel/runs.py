@@ -416,9 +416,10 @@ def try_again(state: State) -> Iterator[Decision]:
     assert run is not None
     summary = state.compaction.attempt > 0
     tokens = context.summary_tokens(state) if summary else context.context_tokens(state)
-    limit = budgets.exhausted(state, tokens)
+    model = state.summary_model if summary else state.current_model
+    limit = budgets.exhausted(state, tokens, model)
     if limit is None or limit.limit in ("turns", "calls"):
-        output = budgets.output_room(state, tokens)
+        output = budgets.output_room(state, tokens, model)
         if not summary:
             assert state.turn is not None
             yield from requests.prefix(state, output, wrap_up=state.turn.wrap_up)

@@ -32,7 +32,7 @@ from windlass.events.specs import (
 from windlass.events.turns import RetryPlan
 from windlass.events.usage import Lane, Price, Usage
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 """Raised whenever the shape or meaning of the state changes; older snapshots are then ignored."""
 
 ANSWERED_MAX = 64
@@ -49,6 +49,7 @@ METADATA_MAX = 128
 STAGED_MAX = 64
 ASIDES_MAX = 64
 PAGED_MAX = 64
+COMPACTIONS_KEPT_MAX = 5
 TASK_BYTES_MAX = 128 * 1024
 METADATA_CHARS_MAX = 4_096
 
@@ -332,6 +333,16 @@ class Shape(Value, frozen=True, kw_only=True):
     output_tokens: int = 0
 
 
+class Compacted(Value, frozen=True, kw_only=True):
+    """What one compaction did to the history, for the model that works with what is left."""
+
+    seq: int
+    how: Literal["summarised", "cut"]
+    items: int
+    tokens_before: int
+    tokens_after: int
+
+
 class Compaction(msgspec.Struct, kw_only=True):
     """Where a compaction stands and how often it failed."""
 
@@ -345,6 +356,8 @@ class Compaction(msgspec.Struct, kw_only=True):
     wanted: str = ""
     """Set where a compaction must happen before the next request: its trigger."""
     count: int = 0
+    log: list[Compacted] = []
+    """The newest of those that the history has seen."""
 
 
 class State(msgspec.Struct, kw_only=True):
@@ -438,6 +451,11 @@ class State(msgspec.Struct, kw_only=True):
         if self.run is not None and self.run.options is not None and self.run.options.model is not None:
             return self.run.options.model
         return self.model
+
+    @property
+    def summary_model(self) -> ModelRef:
+        """The model that writes summaries."""
+        return self.settings.summary_model or self.current_model
 
     def limits_of_run(self) -> Limits:
         """The limits of the current run: its prompt's, else the session's for each run."""

@@ -110,6 +110,8 @@ class Agent:
     """Code of one's own at named points."""
     archive: Archive | None = field(default=None, compare=False)
     """Where what leaves the history is kept and found again; the session's own log where none is given."""
+    summary_model: str | Model | None = None
+    """The model that writes summaries; the session's own where absent."""
 
     def __post_init__(self) -> None:
         if not self.name or len(self.name) > 100 or any(c in self.name for c in "/\\\0\n"):

@@ -68,6 +68,9 @@ class Bound:
         self.attached = NOTHING
         self._schemas: dict[tuple[str, ...], tuple[ToolSchema, ...]] = {}
         self._others: dict[str, Model] = {}
+        self._given: dict[str, Model] = {}
+        """Models besides the agent's own that were given as such: their giver closes them."""
+        self._summary_model = self._summariser()
         self.own = Told(digest_of(agent.instructions), agent.instructions)
         self._told: weakref.WeakValueDictionary[str, Told] = weakref.WeakValueDictionary()
         """Instructions other than the agent's own, as long as a session holds them."""
@@ -143,6 +146,8 @@ class Bound:
             settings = msgspec.structs.replace(settings, output_required=True)
         if agent.archive is not None or RECALL in self.tools:
             settings = msgspec.structs.replace(settings, archive=True)
+        if self._summary_model is not None:
+            settings = msgspec.structs.replace(settings, summary_model=self._summary_model)
         return Terms(
             model=self.model_ref(),
             policy=agent.policy,
@@ -189,20 +194,23 @@ class Bound:
             info = self.model_for(name).info
         except UsageError as error:
             raise Refused("unknown_model", str(error)) from error
-        return ModelRef(
-            name=info.name,
-            provider=info.provider,
-            model=info.model,
-            window_tokens=info.window_tokens,
-            max_output_tokens=info.max_output_tokens or 16_384,
-            price=info.price,
-        )
+        return _ref(info)
+
+    def _summariser(self) -> ModelRef | None:
+        """The model that is to write summaries, where the agent names one. Raises `UsageError` for an unknown name."""
+        wanted = self.agent.summary_model
+        if wanted is None:
+            return None
+        if isinstance(wanted, str):
+            return _ref(self.model_for(wanted).info)
+        self._given[wanted.info.name] = wanted
+        return _ref(wanted.info)
 
     def model_for(self, name: str) -> Model:
         """The model that a request names: the agent's own, or another one that a session changed to."""
         if name == self.info.name:
             return self.model
-        found = self.attached.models.get(name) or self._others.get(name)
+        found = self.attached.models.get(name) or self._given.get(name) or self._others.get(name)
         if found is None:
             from windlass.models.catalogue import open_model
 
@@ -244,8 +252,11 @@ class Bound:
         text = f"{SUMMARY_REQUEST}\nWhat was asked of it: {wanted}" if wanted else SUMMARY_REQUEST
         asked = UserItem(key="summary-request", content=(Text(text=text),))
         span = [*items[: state.compaction.items], asked]
+        own = effect.model == self.info.name
         settings = msgspec.structs.replace(
-            self.agent.model_settings, max_output_tokens=effect.output_tokens, tool_choice="auto"
+            self.agent.model_settings if own else ModelSettings(),
+            max_output_tokens=effect.output_tokens,
+            tool_choice="auto",
         )
         return Request(
             model=effect.model,
@@ -369,6 +380,18 @@ class Bound:
         given = not (self.agent.model is None or isinstance(self.agent.model, str))
         for model in (*(() if given else (self.model,)), *self._others.values()):
             await model.close()
+
+
+def _ref(info: ModelInfo) -> ModelRef:
+    """A model as the kernel must know it."""
+    return ModelRef(
+        name=info.name,
+        provider=info.provider,
+        model=info.model,
+        window_tokens=info.window_tokens,
+        max_output_tokens=info.max_output_tokens or 16_384,
+        price=info.price,
+    )
 
 
 def _says_something(reply: Reply) -> bool:

@@ -39,4 +39,7 @@ def task_state(state: State) -> str:
     if state.compaction.count:
         found = f"; {RECALL} finds what left" if RECALL in state.tools else ""
         lines.append(f"compactions: {state.compaction.count} (earlier exchanges are summarised or cut off{found})")
+    for done in state.compaction.log:
+        weights = f"{done.tokens_before} tokens became {done.tokens_after}"
+        lines.append(f"- at record {done.seq}: {done.items} items {done.how}, {weights}")
     return "[task state]\n" + "\n".join(lines) if lines else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from windlass.events import context
 from windlass.events.specs import ItemRef
 from windlass.kernel import state as st
@@ -29,6 +31,7 @@ def compaction_started(state: State, event: context.CompactionStarted) -> None:
 def compaction_finished(state: State, event: context.CompactionFinished) -> None:
     summary = ItemRef(seq=event.summary_seq, kind="summary", tokens=event.summary_tokens)
     cut(state, state.compaction.items, event.kept, summary)
+    note(state, "summarised", event, event.items_before - event.items_after + 1)
     state.compaction.failures = 0
     state.compaction.attempt = 0
     state.compaction.count += 1
@@ -52,6 +55,7 @@ def settle_phase(state: State) -> None:
 def compaction_undone(state: State, event: context.CompactionUndone) -> None:
     replace_history(state, list(event.history))
     state.compaction.count -= 1
+    del state.compaction.log[-1:]
     dirty(state, "compaction")
 
 
@@ -76,10 +80,25 @@ def context_elided(state: State, event: context.ContextElided) -> None:
 def context_truncated(state: State, event: context.ContextTruncated) -> None:
     gone = event.items_before - event.items_after
     cut(state, event.items or gone + len(event.kept), event.kept, None)
+    note(state, "cut", event, gone)
     state.compaction.wanted = ""
     state.compaction.count += 1
     dirty(state, "compaction")
     room_made(state)
+
+
+def note(
+    state: State,
+    how: Literal["summarised", "cut"],
+    event: context.CompactionFinished | context.ContextTruncated,
+    items: int,
+) -> None:
+    """Remembers what became of the history."""
+    done = st.Compacted(
+        seq=state.seq, how=how, items=items, tokens_before=event.tokens_before, tokens_after=event.tokens_after
+    )
+    state.compaction.log.append(done)
+    del state.compaction.log[: -st.COMPACTIONS_KEPT_MAX]
 
 
 def room_made(state: State) -> None:

@@ -173,5 +173,6 @@ def session_rewound(state: State, event: sessions.SessionRewound) -> None:
     replace_history(state, list(event.history))
     # Which compactions the earlier history had seen is no longer told.
     state.compaction.count = 0
+    state.compaction.log.clear()
     dirty(state, "rewind")
     state.resumable = False

@@ -25,7 +25,8 @@ def model_requested(state: State, event: turns.ModelRequested) -> None:
         for request in [r for r in state.requests.values() if r.lane == event.lane]:
             spend_lost(state, request)
             del state.requests[request.request_id]
-    open_request(state, event, state.current_model.price)
+    model = state.summary_model if event.lane == "compact" else state.current_model
+    open_request(state, event, model.price)
     if event.lane == "compact":
         state.phase = st.Compacting(request_id=event.request_id)
     else:
