@@ -31,7 +31,7 @@ CHANGING = (
     (r"\b[0-9a-f]{24}\b", "DIGEST"),
     (r"process \d+", "process 7"),
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b", "01234567-89ab-7cde-8000-000000000000"),
-    (r"(records?  )[\w-]{16}\b", r"\1HASH"),
+    (r"(records?  )[\w-]{16}(?![\w-])", r"\1HASH"),
     (r"[\d,]+ bytes", "N bytes"),
     (r"behind the mark \w{3}", "behind the mark abc"),
     (r"usage: (windlass \w+)[^']*\n", r"usage: \1 …\n"),

@@ -171,6 +171,6 @@ def test_a_seed_runs_from_the_shell(capsys):
     told = capsys.readouterr().out
     assert "seed 3: no rule broken" in told
     assert "session.started" in told
-    assert main(["sim", "3", "--seeds", "2", "--steps", "50", "--mode", "safety"]) == 0
+    assert main(["sim", "3", "--seeds", "2", "--steps", "200", "--mode", "safety"]) == 0
     assert capsys.readouterr().out.count("no rule broken") == 2
     assert main(["sim", "three"]) == 2

@@ -89,13 +89,15 @@ class GroupWriter(Generic[Target]):
             self._enqueue([*self._taken_tick(), job])
         return job.future
 
-    def if_idle(self, look: Callable[[], None]) -> None:
-        """Has something looked at on the loop, unless the thread is at work."""
-        if self._busy.acquire(blocking=False):
-            try:
-                look()
-            finally:
-                self._busy.release()
+    def if_idle(self, look: Callable[[], None], *, wait_s: float = 0.0) -> bool:
+        """Has something looked at here, unless the thread is at work and does not come to rest in time."""
+        if not self._busy.acquire(blocking=wait_s > 0, timeout=wait_s if wait_s > 0 else -1):
+            return False
+        try:
+            look()
+        finally:
+            self._busy.release()
+        return True
 
     async def close(self) -> None:
         """Finishes what is queued, lets the owner clean up in the writer's thread, and ends the thread."""

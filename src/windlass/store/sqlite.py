@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 INLINE_BYTES = 256 * 1024
 """Blobs and snapshots above this size are hashed and written off the loop."""
+LOOK_WAIT_S = 0.05
+"""How long a look for what others wrote waits for the writer to rest."""
 
 Result = TypeVar("Result")
 
@@ -291,8 +293,10 @@ class SqliteStore:
     async def changed(self) -> bool:
         if self._closed:
             raise UsageError("the store is closed: open it again")
-        # While the writer is at work nobody else commits, and it looks itself before it begins.
-        self._writer.if_idle(self._committer.look)
+        # While the writer commits nobody else does, and it looks itself before it begins; what was committed since is
+        # seen as soon as it rests.
+        if not self._writer.if_idle(self._committer.look):
+            await asyncio.to_thread(self._writer.if_idle, self._committer.look, wait_s=LOOK_WAIT_S)
         seen = (self._committer.others, self._sent)
         changed = seen != self._seen
         self._seen = seen
