@@ -21,7 +21,7 @@ def check_after_kill(arguments: dict[str, Any]) -> None:
 
 async def _check(arguments: dict[str, Any]) -> None:
     place = pathlib.Path(arguments["place"])
-    acks = [line.split(" ") for line in Acks.read(str(place / "acks.txt"))]
+    acks = [line.split() for line in Acks.read(str(place / "acks.txt"))]
     store = await opener(arguments["store"])(place)
     try:
         for name in {f"s{i}" for i in range(arguments.get("sessions", 1))} | {ack[1] for ack in acks}:
