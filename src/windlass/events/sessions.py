@@ -345,6 +345,8 @@ class NoticeGiven(Fact, frozen=True, kw_only=True, tag="notice.given?"):
     code: str
     message: str
     call_id: str | None = None
+    data: JsonObject = {}
+    """What belongs to it, as a tool's audit note gave it."""
 
 
 class ContentErased(Fact, frozen=True, kw_only=True, tag="content.erased"):

@@ -56,8 +56,8 @@ class SessionSeat:
 
     async def _note(self, call_id: str, note: Note) -> None:
         try:
-            await self._owner.take(NoticeGiven(code="audit", message=note.message, call_id=call_id))
-        except (Refused, StoreError):
+            await self._owner.take(NoticeGiven(code="audit", message=note.message, call_id=call_id, data=note.data))
+        except (Refused, StoreError, CodecError):
             return
 
     # --- people ---

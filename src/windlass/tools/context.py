@@ -25,8 +25,10 @@ PROGRESS_REPORTS_MAX = 10_000
 """Reports of one call that are passed on; a tool that reports more often is not slowed, the rest is dropped."""
 NOTES_MAX = 100
 NOTE_CHARS_MAX = 4_096
+NOTE_DATA_BYTES_MAX = 16 * 1024
 CHANGES_MAX = 500
 CHANGED_PATH_CHARS_MAX = 1_024
+OPERATIONS = ("create", "update", "delete")
 
 T = TypeVar("T")
 
@@ -96,12 +98,13 @@ class ToolError(WindlassError):
     tool failed, and the message stays in the log."""
 
     def __init__(
-        self, message: str, *, code: str | None = None, hint: str | None = None, for_model: bool = True
+        self, message: str, *, code: str | int | None = None, hint: str | None = None, for_model: bool = True
     ) -> None:
         super().__init__(message)
-        self.message = message
-        self.code = code
-        self.hint = hint
+        # Authors pass exceptions and numbers too; what is kept is text.
+        self.message = str(message)
+        self.code = None if code is None else str(code)
+        self.hint = None if hint is None else str(hint)
         self.for_model = for_model
 
     @property
@@ -119,7 +122,7 @@ class Suspend(BaseException):
     def __init__(self, payload: JsonObject | None = None, note: str = "") -> None:
         super().__init__(note or "suspended")
         self.payload = payload or {}
-        self.note = note
+        self.note = str(note)
 
 
 class ToolContext:
@@ -201,14 +204,14 @@ class ToolContext:
         self._on_loop(self._seat.progress, report)
 
     def note(self, message: str, **data: Any) -> None:
-        """Leaves a line for the audit beside the result. Raises after too many."""
+        """Leaves a line for the audit beside the result, with what belongs to it. Raises after too many."""
         self._notes += 1
         if self._notes > NOTES_MAX:
             raise UsageError(
                 f"tool {self.tool!r} left more than {NOTES_MAX} audit notes in one call: put them in its result"
             )
         if self._seat is not None:
-            self._on_loop(self._seat.note, Note(message=message[:NOTE_CHARS_MAX], data=data))
+            self._on_loop(self._seat.note, Note(message=message[:NOTE_CHARS_MAX], data=_noted(data)))
 
     def changed(
         self,
@@ -220,7 +223,8 @@ class ToolContext:
     ) -> None:
         """Puts a changed file on record: `files.changed` follows the result, whether the tool returns or raises, and
         the session's sums count it. From any thread. Raises after too many."""
-        if operation not in ("create", "update", "delete") or lines_added < 0 or lines_removed < 0:
+        counts = (lines_added, lines_removed)
+        if operation not in OPERATIONS or not all(isinstance(count, int) and count >= 0 for count in counts):
             raise UsageError(
                 f"changed({operation!r}, {lines_added}, {lines_removed}): give create, update or delete, and counts"
             )
@@ -323,6 +327,23 @@ class ToolContext:
             loop.call_soon_threadsafe(call, self.call_id, value)
         except RuntimeError:
             return  # the loop is closed: nobody is left to see it
+
+
+def _noted(data: dict[str, Any]) -> JsonObject:
+    """What goes with a note, as JSON. It must not fail a tool that did its work: what has no form stands there as the
+    text that Python shows for it, and too much is cut."""
+    import msgspec
+
+    from .plain import NotPlain, to_plain
+
+    plain: JsonObject = {}
+    for name, value in data.items():
+        try:
+            plain[name] = to_plain(value)
+        except NotPlain:
+            plain[name] = repr(value)[:NOTE_CHARS_MAX]
+    raw = msgspec.json.encode(plain)
+    return plain if len(raw) <= NOTE_DATA_BYTES_MAX else {"cut": raw[:NOTE_CHARS_MAX].decode("utf-8", "ignore")}
 
 
 def _running_loop() -> Any:

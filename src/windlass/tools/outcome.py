@@ -118,6 +118,9 @@ def suspended(signal: Suspend) -> Outcome:
     except NotPlain as error:
         told = f"the tool's payload cannot be kept: {error}"
         return failed("tool_result_invalid", told, "the payload has no form", private=str(error))
+    if not isinstance(payload, dict):
+        told = f"the tool's payload cannot be kept: it is an object with names, not {type(payload).__name__}"
+        return failed("tool_result_invalid", told, "the payload is no object")
     return Outcome(status="suspended", payload=CallBody(args=payload), note=scalar_text(signal.note))
 
 
@@ -136,7 +139,16 @@ def timed_out(timeout_ms: int) -> Outcome:
 
 
 def raised(error: BaseException) -> Outcome:
-    """The outcome of a tool that raised: what it wanted the model to know, or only the kind of error."""
+    """The outcome of a tool that raised: what it wanted the model to know, or only the kind of error. Never raises:
+    an exception of an author's own may break when it is looked at."""
+    try:
+        return _raised(error)
+    except Exception as broken:
+        told = f"the tool failed ({type(error).__name__}); the details are in the log"
+        return failed("tool_raised", told, told, code=type(error).__name__, private=full_text(broken))
+
+
+def _raised(error: BaseException) -> Outcome:
     if isinstance(error, Suspend):
         return suspended(error)
     private = full_text(error)

@@ -83,7 +83,7 @@ class Tool(Generic[P, R]):
 
     # --- the function it was ---
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.function is None:
             raise UsageError(f"tool {self.name!r} is run by a client: it cannot be called here")
         return self.function(*args, **kwargs)
