@@ -125,7 +125,7 @@ BOUNDS: dict[str, str] = {
     "windlass.kernel.budgets.OUTPUT_TOKENS_MIN": "the least room for a reply for which a request is made",
     "windlass.runtime.hub.BUFFER_MAX": "events that wait for a slow reader",
     "windlass.runtime.hooks.PAYLOAD_BYTES_MAX": "size of what a hook is given",
-    "windlass.runtime.hooks.OBSERVERS_MAX": "observers that run at the same time",
+    "windlass.runtime.observing.OBSERVERS_MAX": "observers that run at the same time",
     "windlass.runtime.expressions.EXPRESSION_CHARS_MAX": "length of a condition",
     "windlass.tools.tool.ARGUMENTS_BYTES_MAX": "size of the arguments of a call",
     "windlass.tools.spool.LARGE_BYTES": "size from which the model sees a result in part only",

@@ -37,6 +37,7 @@ from windlass.store.chain import history
 
 from .fates import check_open
 from .mounting import mounted_by_client
+from .readable import misfit, readable
 
 if TYPE_CHECKING:
     from .binding import Bound
@@ -46,7 +47,7 @@ def check_size(command: Command) -> None:
     """Raises `Refused` for a command that is too large to be kept as one event, or that no log can hold."""
     what = name_of(command).partition(".")[0]
     try:
-        codec.encode_entry(command, str)
+        skeleton, body, _ = codec.encode_entry(command, str)
     except CodecError as error:
         raise Refused(
             "too_large",
@@ -55,6 +56,10 @@ def check_size(command: Command) -> None:
         ) from error
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Refused("malformed", f"this {what} holds what has no form in JSON: {error}") from error
+    try:
+        readable(skeleton, body, "-")
+    except CodecError as error:
+        raise Refused("malformed", f"this {what} cannot be kept: {misfit(error)}") from error
 
 
 async def admitted(command: Command, *, store: Store, key: Key, state: State, bound: Bound) -> Command:

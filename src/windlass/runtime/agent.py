@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 
 from windlass.events.blocks import InputBlock, JsonObject
-from windlass.events.errors import UsageError
 from windlass.events.items import ModelSettings
 from windlass.events.specs import Limits, Policy, Settings, WorkMode
 from windlass.events.usage import NANOS_PER_USD
+
+from .agent_checks import check_agent, check_number
 
 if TYPE_CHECKING:
     from windlass.events.base import Event
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 Prompt = str | Sequence[InputBlock]
 """What is said to an agent: a text, or blocks."""
+
+Place = str | os.PathLike[str]
+"""Where a store is: a file or a directory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +50,12 @@ class Budget:
     """Tool calls."""
     seconds: float | None = None
     """Time at work; waiting for people or timers does not count."""
+
+    def __post_init__(self) -> None:
+        for name in ("usd", "seconds"):
+            check_number(name, getattr(self, name), (int, float))
+        for name in ("tokens", "turns", "calls"):
+            check_number(name, getattr(self, name), (int,))
 
     def limits(self) -> Limits:
         """The limits as the kernel counts them."""
@@ -114,8 +125,14 @@ class Agent:
     """The model that writes summaries; the session's own where absent."""
 
     def __post_init__(self) -> None:
-        if not self.name or len(self.name) > 100 or any(c in self.name for c in "/\\\0\n"):
-            raise UsageError(f"agent name {self.name!r}: give 1 to 100 characters without slashes or line breaks")
+        check_agent(self)
+
+    def is_like(self, other: Agent) -> bool:
+        """Whether another agent is this one, made once more: the same in everything, hooks and approver too."""
+        if self is other:
+            return True
+        mine = (self.approver, tuple(self.hooks), self.archive)
+        return self == other and mine == (other.approver, tuple(other.hooks), other.archive)
 
     @functools.cached_property
     def toolset(self) -> ToolSet:
@@ -156,7 +173,7 @@ class Agent:
     # --- the simplest way to run it ---
 
     async def run(
-        self, prompt: Prompt, *, store: str | None = None, session: str | None = None, **overrides: Unpack[Overrides]
+        self, prompt: Prompt, *, store: Place | None = None, session: str | None = None, **overrides: Unpack[Overrides]
     ) -> Result:
         """Runs one prompt to its end and gives the result; raises where it fails. Nothing is kept without `store`. For
         this run alone, the `Overrides` take the place of what the agent says."""
@@ -165,7 +182,7 @@ class Agent:
         return await run(self, prompt, store=store, session=session, overrides=overrides)
 
     def stream(
-        self, prompt: Prompt, *, store: str | None = None, session: str | None = None, **overrides: Unpack[Overrides]
+        self, prompt: Prompt, *, store: Place | None = None, session: str | None = None, **overrides: Unpack[Overrides]
     ) -> AsyncIterator[Event | Live]:
         """Runs one prompt and gives its events, live, until its terminal. Leaving the loop ends the work, since nobody
         is left to do it; with `store` it goes on when the store is opened again."""
@@ -174,13 +191,10 @@ class Agent:
         return stream(self, prompt, store=store, session=session, overrides=overrides)
 
     def run_sync(
-        self, prompt: Prompt, *, store: str | None = None, session: str | None = None, **overrides: Unpack[Overrides]
+        self, prompt: Prompt, *, store: Place | None = None, session: str | None = None, **overrides: Unpack[Overrides]
     ) -> Result:
         """`run` for code that is not async. Works inside a running event loop too (a notebook), in a thread; there,
         `await agent.run(...)` does the same without one."""
         from .oneshot import run_sync
 
         return run_sync(self, prompt, store=store, session=session, overrides=overrides)
-
-
-Instructions = str | Callable[[], str | Awaitable[str]]

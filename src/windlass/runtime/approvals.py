@@ -60,8 +60,9 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 Verdict = Approve | Deny | Reply | str | bool | None
 """True and False are short for a plain yes and no, a text answers a question; None means that nobody is there now."""
 
-Approver = Callable[[PermissionAsk | QuestionAsk], Awaitable[Verdict]]
-"""Asks whoever may answer. May wait as long as it likes; the run waits for it."""
+Approver = Callable[[PermissionAsk | QuestionAsk], Awaitable[Verdict] | Verdict]
+"""Asks whoever may answer. An async one may wait as long as it likes; the run waits for it. A plain function must
+answer at once: everything waits for it."""
 
 
 def command_for(

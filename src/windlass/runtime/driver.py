@@ -351,6 +351,7 @@ class Driver:
     async def _admitted(self, command: Command) -> Command:
         owner = self.owner
         known = self.performer.bound
+        check_size(command)
         command = await admitted(command, store=owner.store, key=owner.key, state=owner.state, bound=known)
         command = await hooked(command, self.performer)
         check_size(command)

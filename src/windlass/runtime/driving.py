@@ -23,6 +23,7 @@ from windlass.events.sessions import SessionForked, SessionResumed
 from windlass.events.specs import Workspace
 from windlass.kernel.state import State
 from windlass.store.base import Key, Origin, Query
+from windlass.tools.threads import Threads
 from windlass.tools.tool import AnyTool
 
 from .approvals import Approver
@@ -33,10 +34,11 @@ from .briefing import Briefing, Hands
 from .driver import Driver, Rested
 from .hooks import Hooks
 from .mounting import present, recall_clients
+from .observing import Observing
 from .owner import Owner
 from .paging import Paging
 from .performer import Performer
-from .reading import Active, Reading
+from .reading import Active, Reading, closed_meanwhile
 from .seat import SessionSeat
 from .watching import Watching
 from .workspace import Folder, Place, recorded_folder
@@ -56,6 +58,7 @@ class Driving(Reading):
     _archive: LogArchive
     _lease_ms: int
     _plane: Any
+    _hook_threads: Threads
     _snapshot_every: int
     _take_up: bool
     _asked_for: set[Key]
@@ -191,7 +194,8 @@ class Driving(Reading):
             await owner.release()
             raise UsageError("this runtime is closed: open another one")
         seat = SessionSeat(owner)
-        hooks = Hooks(bound.agent.hooks, self.ports, functools.partial(seat.consult, "judge"))
+        observing = Observing(self.ports, self._hook_threads)
+        hooks = Hooks(bound.agent.hooks, self.ports, observing, functools.partial(seat.consult, "judge"))
         hands = Hands(self._plane, briefing)
         paging = Paging(owner, bound.agent.archive, self._archive)
         performer = Performer(owner, bound, hands, seat, bound.agent.approver or self.approver, hooks, paging)
@@ -266,8 +270,8 @@ class Driving(Reading):
         """What is driven here says itself when it rests; nobody has to hear every record for that."""
         while (active := self._active.get(key)) is not None and key not in self.parked and await self._works(key):
             await active.owner.at_rest()
-            if self._closed:
-                return
+            if self._closed and await self._works(key):
+                raise closed_meanwhile(key)
         await super()._idle(key)
 
     def _forget_attached(self, key: Key) -> None:

@@ -7,7 +7,11 @@ read its payload denies. Observers never hurt: whatever they do, the run goes on
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import inspect
+import os
+import signal
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,13 +24,16 @@ from windlass.events.failures import HookPoint, HookReason
 from windlass.events.hooks import HookRuling
 from windlass.kernel.governance import matches
 
+from .observing import Observing, is_async
 from .ports import Ports
 
 TIMEOUT_MS = 5_000
 PAYLOAD_BYTES_MAX = 128 * 1024
-OBSERVERS_MAX = 32
 PRIORITY = 100
 MESSAGE_CHARS_MAX = 1_000
+READ_BYTES = 64 * 1024
+END_S = 1.0
+"""How long a program that was ended is waited for."""
 
 GUARDED: frozenset[str] = frozenset(
     {"prompt", "before_model", "after_model", "before_tool", "after_tool", "permission", "credential"}
@@ -114,9 +121,10 @@ class Ruled(msgspec.Struct, kw_only=True):
 class Hooks:
     """The hooks of an agent, by point. No hook at a point means no step there."""
 
-    def __init__(self, hooks: Iterable[Hook], ports: Ports, consult: Any = None) -> None:
+    def __init__(self, hooks: Iterable[Hook], ports: Ports, observing: Observing, consult: Any = None) -> None:
         """`consult` asks a model through the session, for those hooks that rule by what a model says."""
         self._ports = ports
+        self.observing = observing
         self._consult = consult
         self._given = tuple(hooks)
         self._by_point: dict[str, list[Hook]] = {}
@@ -124,12 +132,10 @@ class Hooks:
             self._by_point.setdefault(hook.point, []).append(hook)
         for found in self._by_point.values():
             found.sort(key=lambda hook: hook.priority)
-        self._observing = 0
-        self.dropped = 0
 
     def joined(self, more: Iterable[Hook]) -> Hooks:
         """These hooks and further ones, which follow those of the same priority."""
-        return Hooks([*self._given, *more], self._ports, self._consult)
+        return Hooks([*self._given, *more], self._ports, self.observing, self._consult)
 
     def at(self, point: HookPoint, tool: str | None = None) -> list[Hook]:
         """The hooks that stand at a point, for a tool."""
@@ -141,7 +147,14 @@ class Hooks:
 
     async def run(self, moment: Moment, *, tell: bool = True) -> Ruled:
         """Asks the hooks of a point in order; the first denial ends it. Observers are told, not waited for, unless
-        they hear of it elsewhere (`tell=False`)."""
+        they hear of it elsewhere (`tell=False`). Where they are all plain functions, moments are taken one after the
+        other, so that the log of parallel calls is the same each time."""
+        if any(hook.kind != "observe" and is_async(hook.run) for hook in self.at(moment.point, moment.tool)):
+            return await self._run(moment, tell)
+        async with self.observing.turn(moment.point):
+            return await self._run(moment, tell)
+
+    async def _run(self, moment: Moment, tell: bool) -> Ruled:
         ruled = Ruled(value=moment.value)
         for hook in self.at(moment.point, moment.tool):
             seen = msgspec.structs.replace(moment, value=ruled.value)
@@ -167,19 +180,7 @@ class Hooks:
                 self._observe(hook, moment)
 
     def _observe(self, hook: Hook, moment: Moment) -> None:
-        if self._observing >= OBSERVERS_MAX:
-            self.dropped += 1
-            return
-        self._observing += 1
-        self._ports.spawn(self._told(hook, moment), f"hook:{hook.hook_id}")
-
-    async def _told(self, hook: Hook, moment: Moment) -> None:
-        try:
-            await self._call(hook, moment)
-        except Exception:  # an observer's trouble is its own
-            return
-        finally:
-            self._observing -= 1
+        self.observing.start(hook, self._call(hook, moment))
 
     async def _ask(self, hook: Hook, moment: Moment) -> tuple[HookRuling, Said]:
         started = self._ports.monotonic_ms()
@@ -188,10 +189,10 @@ class Hooks:
         message, fatal = "", False
         said: Said = None
         try:
-            said = _understood(hook, await self._call(hook, moment))
+            said = _understood(hook, await self._call(hook, moment), moment.value)
         except TimeoutError:
             outcome, reason, message = "timed_out", "timeout", f"no ruling within {hook.timeout_ms} ms"
-        except Exception as error:  # a guard that fails denies, and the log says why
+        except (Exception, SystemExit) as error:  # a guard that fails denies, and the log says why
             outcome, reason, message = "failed", "runtime", f"{type(error).__name__}: {error}"
         if said is False:
             said = Denied()
@@ -221,17 +222,42 @@ class Hooks:
             raise UsageError(f"the payload has {size} bytes, more than the {PAYLOAD_BYTES_MAX} a hook is given")
         async with asyncio.timeout(hook.timeout_ms / 1000):
             judge = getattr(hook.run, "rule", None)
-            said = hook.run(moment) if judge is None else judge(moment, self._consult)
-            return await said if inspect.isawaitable(said) else said
+            if judge is not None:
+                said = judge(moment, self._consult)
+            elif is_async(hook.run):
+                said = hook.run(moment)
+            else:
+                said = await self.observing.in_thread(functools.partial(hook.run, moment))
+            found: Said = await said if inspect.isawaitable(said) else said
+            return found
 
 
-def _understood(hook: Hook, said: Any) -> Said:
-    """What a hook said, where that is something it may say: a guard that is not understood must not pass."""
+def _understood(hook: Hook, said: Any, before: Any) -> Said:
+    """What a hook said, where that is something it may say: a guard that is not understood must not pass, and what no
+    log could hold must not reach it."""
+    if said is None or isinstance(said, bool):
+        return said
+    if not isinstance(said, Denied | Allowed | Changed):
+        raise UsageError(f"a hook returns None, True, False, Denied, Allowed or Changed, not {type(said).__name__}")
     if isinstance(said, Changed) and hook.kind != "transform":
         raise UsageError("a guard changes nothing: give the hook kind='transform'")
-    if said is None or isinstance(said, Denied | Allowed | Changed | bool):
-        return said
-    raise UsageError(f"a hook returns None, True, False, Denied, Allowed or Changed, not {type(said).__name__}")
+    try:
+        read: Said = msgspec.json.decode(msgspec.json.encode(said), type=type(said))
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        raise UsageError(f"a hook's {type(said).__name__} cannot be kept: {error}") from None
+    if isinstance(read, Changed):
+        _check_value(hook.point, read.value, before)
+    return read
+
+
+def _check_value(point: HookPoint, value: Any, before: Any) -> None:
+    """Raises `UsageError` for a new value that cannot stand where the old one stood."""
+    if point == "prompt" and not isinstance(value, str):
+        raise UsageError(f"at prompt the new value is a text, not {type(value).__name__}")
+    if point == "before_tool" and not isinstance(value, str if isinstance(before, str) else dict):
+        raise UsageError(f"at before_tool the new value is what the call is given, not {type(value).__name__}")
+    if point == "after_tool" and not (isinstance(value, dict) and isinstance(value.get("text"), str)):
+        raise UsageError("at after_tool the new value is a dict with a 'text', and 'ok' where that changes too")
 
 
 # --- hooks that are not Python callables --------------------------------------------------------------------------
@@ -277,14 +303,45 @@ class CommandHook:
             *self.argv, stdin=pipe, stdout=pipe, stderr=pipe, env=self.env, start_new_session=True
         )
         try:
-            out, err = await process.communicate(msgspec.json.encode(moment))
-        except asyncio.CancelledError:
-            process.kill()
-            await process.wait()
+            _, out, err = await asyncio.gather(
+                _feed(process.stdin, msgspec.json.encode(moment)), _read(process.stdout), _read(process.stderr)
+            )
+            code = await process.wait()
+        except BaseException:
+            await _end(process)
             raise
-        if process.returncode != 0:
-            raise RuntimeError(f"exit code {process.returncode}: {err.decode('utf-8', 'replace')[:500]}")
-        return read_said(out[:PAYLOAD_BYTES_MAX])
+        if code != 0:
+            raise RuntimeError(f"exit code {code}: {err.decode('utf-8', 'replace')[:500]}")
+        return read_said(out)
+
+
+async def _feed(stream: Any, data: bytes) -> None:
+    """Writes to a program, which may well not read it."""
+    try:
+        stream.write(data)
+        await stream.drain()
+        stream.close()
+    except (BrokenPipeError, ConnectionResetError):
+        return
+
+
+async def _read(stream: Any) -> bytes:
+    """All of what somebody answers, within a bound."""
+    found = bytearray()
+    while piece := await stream.read(READ_BYTES):
+        found += piece
+        if len(found) > PAYLOAD_BYTES_MAX:
+            raise UsageError(f"the hook answered with more than {PAYLOAD_BYTES_MAX} bytes")
+    return bytes(found)
+
+
+async def _end(process: Any) -> None:
+    """Ends a program with all that it started: they would hold its pipes, and nobody would wait for them."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), END_S)
+    process._transport.close()  # what left its group may hold the pipes for ever
 
 
 class HttpHook:
@@ -307,7 +364,7 @@ class HttpHook:
             ) as response:
                 if response.status != 200:
                     raise RuntimeError(f"status {response.status}")
-                return read_said(await response.content.read(PAYLOAD_BYTES_MAX))
+                return read_said(await _read(response.content))
 
 
 # --- guards that ship ---------------------------------------------------------------------------------------------
@@ -321,18 +378,31 @@ def pattern_guard(
     message: str = "the pattern {pattern!r} is not allowed here",
     fatal: bool = False,
 ) -> Hook:
-    """A guard that denies where any regular expression is found in the value as JSON. Every pattern is tried; none can
-    hide another."""
+    """A guard that denies where any regular expression is found: in a text or a name anywhere in the value, as it is,
+    or in the whole value as JSON. Every pattern is tried; none can hide another."""
     import re
 
     compiled = [(pattern, re.compile(pattern)) for pattern in patterns]
 
-    def search(moment: Moment) -> Said:
-        text = msgspec.json.encode(moment.value).decode()
+    async def search(moment: Moment) -> Said:
+        texts = [msgspec.json.encode(moment.value).decode(), *_texts(moment.value)]
         for pattern, expression in compiled:
-            if expression.search(text):
+            if any(expression.search(text) for text in texts):
                 return Denied(message=message.format(pattern=pattern), reason="policy", fatal=fatal)
         return None
 
     search.__name__ = "pattern_guard"
     return Hook(point=point, run=search, kind="guard", tool=tool)
+
+
+def _texts(value: Any) -> Iterable[str]:
+    """Every text in a plain value. In JSON a line break is two characters, and a quote is not alone."""
+    waiting = [value]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, str):
+            yield found
+        elif isinstance(found, dict):
+            waiting += [*found, *found.values()]
+        elif isinstance(found, list | tuple):
+            waiting += found

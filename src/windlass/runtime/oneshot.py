@@ -9,13 +9,13 @@ from typing import Any
 
 from windlass.events.base import Event
 from windlass.events.calls import ToolDenied, ToolRequested
-from windlass.events.errors import UsageError
+from windlass.events.errors import Refused, UsageError
 from windlass.events.hooks import HookRuled
 from windlass.events.live import Live
-from windlass.events.runs import RunStarted
+from windlass.events.runs import CommandCompleted, QueueChanged, RunStarted
 from windlass.events.turns import ModelFailed
 
-from .agent import Agent, Overrides, Prompt
+from .agent import Agent, Overrides, Place, Prompt
 from .opening import open_runtime
 from .result import ProviderError, Result, RunError, ToolNotAllowed, error_of
 from .session import Session
@@ -24,13 +24,16 @@ SLEEPING_LOOK_MS = 50
 
 
 async def run(
-    agent: Agent, prompt: Prompt, *, store: str | None = None, session: str | None = None, overrides: Overrides
+    agent: Agent, prompt: Prompt, *, store: Place | None = None, session: str | None = None, overrides: Overrides
 ) -> Result:
     """Runs one prompt to its end; waits through sleeps; raises where the run did not complete."""
     agent, asked = fitted(agent, session, overrides)
     async with open_runtime(store, agents=[agent]) as runtime:
         handle = await runtime.session(agent, session)
-        await handle.prompt(prompt, **asked)
+        command_id = await handle.prompt(prompt, **asked)
+        denied = await _denied_prompt(handle, command_id) if agent.hooks or asked.get("hooks") else None
+        if denied is not None:
+            raise denied
         result = await handle.result()
         while result.status == "sleeping":
             await runtime.ports.sleep_ms(SLEEPING_LOOK_MS)
@@ -41,6 +44,19 @@ async def run(
         if error is not None:
             raise await explained(handle, error)
     return result
+
+
+async def _denied_prompt(session: Session, command_id: str) -> Refused | None:
+    """Why a prompt got no run: a hook denied it. How the run before it ended is no answer to it."""
+    why = ""
+    async for record in session.records(after=await session.runtime.taken_after(session.key, command_id)):
+        if isinstance(record.event, HookRuled) and record.event.ruling.denies:
+            why = record.event.ruling.message or record.event.ruling.hook_id
+        if isinstance(record.event, RunStarted | QueueChanged) and not why:
+            return None
+        if isinstance(record.event, CommandCompleted) and record.event.command_id == command_id:
+            return Refused("hook_denied", f"the prompt was denied by a hook: {why}")
+    return None
 
 
 async def explained(session: Session, error: RunError) -> RunError:
@@ -85,7 +101,7 @@ def _denial(events: list[Event]) -> str:
 
 
 async def stream(
-    agent: Agent, prompt: Prompt, *, store: str | None = None, session: str | None = None, overrides: Overrides
+    agent: Agent, prompt: Prompt, *, store: Place | None = None, session: str | None = None, overrides: Overrides
 ) -> AsyncIterator[Event | Live]:
     """One prompt's events until its terminal."""
     agent, asked = fitted(agent, session, overrides)
@@ -96,7 +112,7 @@ async def stream(
 
 
 def run_sync(
-    agent: Agent, prompt: Prompt, *, store: str | None = None, session: str | None = None, overrides: Overrides
+    agent: Agent, prompt: Prompt, *, store: Place | None = None, session: str | None = None, overrides: Overrides
 ) -> Result:
     """`run` without an event loop of one's own; inside a running one the work goes to a thread."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,13 @@ if TYPE_CHECKING:
     from .runtime import Runtime
 
 
-def open_runtime(store: str | Store | None = None, *, agents: Sequence[Agent] = (), **more: Any) -> Runtime:
+def open_runtime(
+    store: str | os.PathLike[str] | Store | None = None, *, agents: Sequence[Agent] = (), **more: Any
+) -> Runtime:
     """A runtime over a store: a SQLite file, a directory of JSON lines, memory where none is given, or a `Store` of
     one's own. Use it as `async with`."""
     from .runtime import Runtime
 
+    if isinstance(store, os.PathLike):
+        store = os.fspath(store)
     return Runtime(store if store is not None else ":memory:", agents=agents, **more)

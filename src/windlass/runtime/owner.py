@@ -11,7 +11,7 @@ import operator
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from windlass.events import codec
+from windlass.events import codec, record
 from windlass.events.base import Event, Fact
 from windlass.events.calls import ToolStarted
 from windlass.events.errors import (
@@ -39,6 +39,7 @@ from windlass.store.chain import history
 
 from .hub import Hub, Record
 from .ports import Ports
+from .readable import readable
 
 SNAPSHOT_EVERY_RECORDS = 1_000
 FULL_RETRY_MS = 1_000
@@ -406,10 +407,10 @@ class Owner:
         except Refused:
             self.stale = False
             raise
-        sealed = codec.encode(
-            events, prev_hash=self.hash, seq=seq, at_ms=state.now_ms, epoch=self.epoch, salt=self.ports.salt
-        )
-        return events, sealed
+        entries = [codec.encode_entry(event, self.ports.salt) for event in events]
+        # Facts hold what others gave: agents, tools, hooks, models. One that could not be read would end the session.
+        readable(*entries[0])
+        return events, record.seal(self.hash, seq, state.now_ms, self.epoch, entries)
 
     async def _append(
         self, sealed: Sealed, takes: Sequence[str], blobs: Mapping[str, bytes] | None, once: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,8 +11,16 @@ import msgspec
 
 from windlass.events.base import Command, Fact
 from windlass.events.blocks import JsonObject, Text
-from windlass.events.calls import CallBody, CallReceived, PreparedBody, ResultBody, ToolFinished, ToolPrepared
-from windlass.events.errors import CodecError, UsageError
+from windlass.events.calls import (
+    CallBody,
+    CallReceived,
+    PreparedBody,
+    ResultBody,
+    ToolFinished,
+    ToolPrepared,
+    ToolSuspended,
+)
+from windlass.events.errors import CodecError, Refused, UsageError
 from windlass.events.failures import Failure, HookPoint, failure
 from windlass.events.hooks import HookRuling
 from windlass.events.items import HistoryItem, ModelSettings
@@ -27,6 +36,7 @@ from windlass.models.base import CallPartDelta, CredentialUse, ReasoningPart, Re
 from windlass.models.tokens import estimate_block, estimate_text
 from windlass.tools.context import ToolContext
 
+from .admission import check_size
 from .approvals import Approve, Deny, PermissionAsk, QuestionAsk, command_for
 from .hooks import Hooks, Moment
 from .recall import RECALL_TOOLS, perform, pointed
@@ -84,6 +94,10 @@ class Performer:
         """The agent's hooks, and those that were given for the current run."""
         attached = self.bound.attached
         return attached.hooks_of(self.owner.state, self._hooks) if attached.hooks else self._hooks
+
+    async def quiet(self) -> None:
+        """Lets observers end what they were told, for a moment."""
+        await self._hooks.observing.quiet()
 
     def hooks_for(self, command_id: str) -> Hooks:
         """The agent's hooks, and those that a prompt brings along."""
@@ -393,11 +407,15 @@ class Performer:
         if ruled is not None or self.approver is None:
             return ruled
         try:
-            verdict = await self.approver(asked)
-            return command_for(asked, verdict, command_id=f"approver:{self.owner.ports.fresh_id()}")
+            said: Any = self.approver(asked)
+            verdict = await said if inspect.isawaitable(said) else said
+            command = command_for(asked, verdict, command_id=f"approver:{self.owner.ports.fresh_id()}")
+            if command is not None:
+                check_size(command)
+            return command
         except Exception as error:  # whoever asks people may break; the request stays open for others to answer
             told = f"the approver raised {type(error).__name__}"
-            if isinstance(error, UsageError):
+            if isinstance(error, UsageError | Refused):
                 told = str(error)
             await self.owner.take(NoticeGiven(level="error", code="approver_failed", message=told))
             return None
@@ -459,14 +477,22 @@ def instead_of(fact: Fact, why: CodecError) -> Fact | None:
             request_id=fact.request_id,
             lane=fact.lane,
             failure=told,
-            usage=fact.usage,
+            usage=_sound(fact.usage),
             duration_ms=fact.duration_ms,
         )
-    if isinstance(fact, ToolFinished):
+    if isinstance(fact, ToolFinished | ToolSuspended):
         told = failure("tool_result_invalid", f"the result cannot be kept: {why}")
         body = ResultBody(content=(Text(text="the tool ran, but its result cannot be kept"),))
         return ToolFinished(call_id=fact.call_id, ok=False, failure=told, error_code=told.kind, tokens=16, body=body)
     return None
+
+
+def _sound(usage: Usage) -> Usage | None:
+    """A usage as far as it can be kept: models are other people's code."""
+    try:
+        return msgspec.convert(msgspec.to_builtins(usage), Usage)
+    except msgspec.ValidationError:
+        return None
 
 
 def _unavailable(effect: RunTool) -> ToolFinished:

@@ -75,6 +75,11 @@ class Reading:
                 return taken.seq
         return None
 
+    async def taken_after(self, key: Key, command_id: str) -> int:
+        """The seq behind which a command that was taken stands."""
+        found = await self._taken_at(key, command_id)
+        return found - 1 if found is not None else 0
+
     async def follow(self, key: Key, command: Command, lent: Lent | None = None) -> AsyncIterator[Told]:
         """Sends a command and gives what follows, until its terminal; of one that was taken before, what followed."""
         hub = self.hub(key)
@@ -218,10 +223,12 @@ class Reading:
                         raise Parked(f"session {key.session!r} is parked: {self.parked[key]}")
                     if not await self._until_ended(key, listener):
                         break
+                else:
+                    return
             finally:
                 listener.close()
             if not listener.lagging:
-                return
+                raise closed_meanwhile(key)
 
     async def _works(self, key: Key) -> bool:
         """Whether a run is active, as far as memory or the log can tell."""
@@ -280,6 +287,13 @@ class Reading:
             return None
         found = reply.body.output
         return bound.parse_output(found.value) if found.valid else None
+
+
+def closed_meanwhile(key: Key) -> UsageError:
+    """What whoever waits for a session at work is told when the runtime is closed."""
+    return UsageError(
+        f"this runtime was closed while session {key.session!r} was at work: it goes on where its store is opened again"
+    )
 
 
 def _just_before(command_id: str) -> str:

@@ -30,6 +30,7 @@ from windlass.events.sessions import InstructionsRendered, SessionShutDown, Sess
 from windlass.kernel import log
 from windlass.store.base import Durability, InboxCommand, Key, Origin, Query, Store
 from windlass.store.chain import history
+from windlass.tools.threads import Threads
 
 from .admission import check_size
 from .agent import Agent
@@ -40,8 +41,10 @@ from .binding import Bound, bound_names
 from .hub import Hub
 from .imports import refs_of
 from .mounting import tools_of
+from .observing import ORPHANS_MAX, THREADS_MAX
 from .owner import SNAPSHOT_EVERY_RECORDS, Owner
 from .ports import Ports, SystemPorts
+from .readable import misfit
 from .reading import Active
 from .session import Session
 from .tending import Tending
@@ -89,6 +92,7 @@ class Runtime(Tending):
         self._lease_ms = lease_ms
         self._poll_ms = poll_ms
         self._plane = plane
+        self._hook_threads = Threads(THREADS_MAX, ORPHANS_MAX)
         self._snapshot_every = snapshot_every
         self._take_up = take_up
         self._asked_for: set[Key] = set()
@@ -109,13 +113,24 @@ class Runtime(Tending):
     # --- life ---
 
     async def start(self) -> Runtime:
-        """Opens the store, binds the agents, drives what is owed, and watches the store."""
+        """Opens the store, binds the agents, drives what is owed, and watches the store. Where that fails, nothing is
+        left open."""
+        if self._closed or self._tasks:
+            raise UsageError("a runtime is started once: open another one")
         if isinstance(self._given, str):
             from windlass.store import open_store
 
             self.store = await open_store(self._given, durability=self._durability)
         else:
             self.store = self._given
+        try:
+            await self._start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def _start(self) -> None:
         if self._plane is None:
             from windlass.tools.plane import LocalPlane
 
@@ -128,7 +143,6 @@ class Runtime(Tending):
             self.ports.spawn(self._keep_leases(), "windlass:leases"),
         ]
         await self._drive_owed()
-        return self
 
     async def __aenter__(self) -> Runtime:
         return await self.start()
@@ -146,21 +160,30 @@ class Runtime(Tending):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(active.driver.performer.quiet() for active in self._active.values()))
+        self._hook_threads.close()
         for active in list(self._active.values()):
             await active.owner.release()
         for hub in self._hubs.values():
             hub.close()
-        for bound in self._bound.values():
-            await bound.close()
-        if self._plane is not None:
-            await self._plane.close()
-        if isinstance(self._given, str):
-            await self.store.close()
+        try:
+            for bound in self._bound.values():
+                await bound.close()
+            if self._plane is not None:
+                await self._plane.close()
+        finally:  # a model that cannot be closed must not keep the file open
+            if isinstance(self._given, str) and "store" in self.__dict__:
+                await self.store.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "store":
+            raise UsageError("this runtime is not open yet: use it as `async with windlass.open(...) as runtime:`")
+        raise AttributeError(name)
 
     def bind(self, agent: Agent) -> Bound:
         """Makes an agent's code known, so that its sessions can be driven here."""
         known = self._bound.get(agent.name)
-        if known is not None and known.agent is agent:
+        if known is not None and known.agent.is_like(agent):
             return known
         if known is not None:
             raise UsageError(f"another agent named {agent.name!r} is bound already: give one of them another name")
@@ -247,7 +270,11 @@ class Runtime(Tending):
             fact = self._started(key, owner, bound, title, metadata, imported)
             if place is not None:
                 fact = msgspec.structs.replace(fact, workspace=place.workspace)
-            await owner.take(fact, takes=(fact.command_id,))
+            try:
+                await owner.take(fact, takes=(fact.command_id,))
+            except CodecError as error:
+                await owner.release()
+                raise UsageError(f"session {key.session!r} cannot begin like this: {misfit(error)}") from error
             await self._adopt(key, owner, bound, place)
 
     async def _owned(self, key: Key) -> Owner | None:

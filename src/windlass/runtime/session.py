@@ -5,7 +5,7 @@ The handle owns nothing: any number of handles, in any number of processes, may 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -21,6 +21,7 @@ from windlass.events.calls import (
     UserCallBody,
 )
 from windlass.events.context import CompactReceived, UndoReceived
+from windlass.events.errors import UsageError
 from windlass.events.live import Live
 from windlass.events.permissions import FeedbackBody, PermissionApproved, PermissionDenied, Scope
 from windlass.events.questions import Answer, AnswerBody, AnswerReceived
@@ -68,6 +69,9 @@ if TYPE_CHECKING:
     from .setup import SetupSummary
 
 Outcome = Terminal | CommandCompleted | CommandRefused
+
+SHOWN_CHARS_MAX = 80
+"""How much of a wrong value an error message shows."""
 
 
 class Sent:
@@ -134,7 +138,7 @@ class Session:
         the limits that `budget` names; only these `tools` (names, globs or tools; the kernel's own stay); whether the
         answer must fit the agent's `output` type; more `hooks`, which live in this process alone. `options` says the
         same as data."""
-        content: tuple[InputBlock, ...] = (Text(text=text),) if isinstance(text, str) else tuple(text)
+        content = _said(text)
         return Sent(
             self,
             PromptReceived(
@@ -310,14 +314,20 @@ class Session:
             ),
         )
 
-    async def call_tool(self, tool: str, *, command_id: str | None = None, actor: str = "user", **args: Any) -> str:
-        """Runs a tool oneself: same gate, same log, marked."""
-        return await Sent(
-            self,
-            CallReceived(
-                command_id=self._id(command_id), actor=actor, tool=tool, body=UserCallBody(args=args, prepared=None)
-            ),
-        )
+    async def call_tool(
+        self,
+        tool: str,
+        args: Mapping[str, Any] | None = None,
+        /,
+        *,
+        command_id: str | None = None,
+        actor: str = "user",
+        **more: Any,
+    ) -> str:
+        """Runs a tool oneself: same gate, same log, marked. Its arguments are named, or given as one mapping where it
+        takes one that is called `actor` or `command_id`."""
+        body = UserCallBody(args={**(args or {}), **more}, prepared=None)
+        return await Sent(self, CallReceived(command_id=self._id(command_id), actor=actor, tool=tool, body=body))
 
     async def mount(self, *tools: Any, command_id: str | None = None, actor: str = "user") -> str:
         """Offers more tools, or newer ones, from the next turn on: tools, functions, names of built-in ones. They run
@@ -434,6 +444,17 @@ class Session:
     async def close(self, reason: str = "") -> None:
         """Puts the session's sums on record, once it rests. Safe twice; the next command goes on with it."""
         await self.runtime.shut_down(self.session_id, reason=reason)
+
+
+def _said(text: str | Sequence[InputBlock]) -> tuple[InputBlock, ...]:
+    if isinstance(text, str):
+        return (Text(text=text),)
+    if isinstance(text, Sequence):
+        blocks = tuple(block for block in text if isinstance(block, InputBlock))
+        if len(blocks) == len(text):
+            return blocks
+    shown = repr(text)[:SHOWN_CHARS_MAX]
+    raise UsageError(f"a prompt is a text or a list of blocks such as Text(text=...), not {shown}")
 
 
 def _options(
