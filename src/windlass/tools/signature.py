@@ -118,7 +118,8 @@ def _check_kind(parameter: inspect.Parameter, owner: str) -> None:
         advice = "a list parameter" if mark == "*" else "a dict parameter, or named ones"
         raise UsageError(f"{owner}: {mark}{parameter.name} cannot be described to a model: use {advice}")
     if parameter.name in ("self", "cls") and parameter.annotation is inspect.Parameter.empty:
-        raise UsageError(f"{owner}: it is a method: take it from an instance, such as `thing.{owner.split('.')[-1]}`")
+        name = owner.split("'")[1] if "'" in owner else owner  # the owner is called "tool 'pay'"
+        raise UsageError(f"{owner}: it is a method: take it from an instance, such as `thing.{name}`")
 
 
 def _hint(parameter: inspect.Parameter, scope: Mapping[str, Any], names: Mapping[str, Any], owner: str) -> Any:
