@@ -45,10 +45,9 @@ RAN = ("started", "suspended", "unknown", "delegated")
 """Where a call may have had effects already."""
 
 
-def propose(state: State, fact: ModelReplied) -> Iterator[Decision]:
-    """Requests every call of a reply, then rules on each that the host has prepared."""
+def propose(state: State, fact: ModelReplied, seq: int) -> Iterator[Decision]:
+    """Requests every call of the reply at `seq`, then rules on each that the host has prepared."""
     assert fact.body is not None
-    seq = state.seq
     truncated = fact.finish in ("length", "content_filter", "error")
     for proposed in fact.body.calls:
         call = proposed.call
@@ -230,7 +229,7 @@ def denied(
 
 def dispatch(state: State) -> Iterator[Decision]:
     """Starts allowed calls while there are places: all at once, one by one, or alone where a tool is exclusive."""
-    for call in [c for c in state.calls.values() if c.status == "allowed"]:
+    for call in [c for c in state.calls.values() if c.status == "allowed" or cut_off(state, c)]:
         spec = state.tools.get(call.tool)
         if spec is None:
             yield denied(call, "unavailable_tool", f"{call.tool!r} was taken away before it could run")
@@ -240,15 +239,25 @@ def dispatch(state: State) -> Iterator[Decision]:
             yield ToolStarted(call_id=call.call_id, epoch=state.epoch, attempt=call.attempt + 1)
 
 
+def cut_off(state: State, call: Call) -> bool:
+    """Whether a call ran under an earlier owner, and is to run again when there is a place for it."""
+    return call.status == "started" and call.epoch < state.epoch
+
+
+def running(state: State) -> list[Call]:
+    """The calls that this owner runs."""
+    return [call for call in state.calls.values() if call.status == "started" and call.epoch == state.epoch]
+
+
 def has_place(state: State, call: Call, spec: ToolSpec) -> bool:
-    running = [c for c in state.calls.values() if c.status == "started"]
-    if not running:
+    others = running(state)
+    if not others:
         return _first_in_line(state, call, spec)
-    if spec.exclusive or any(_exclusive(state, other) for other in running):
+    if spec.exclusive or any(_exclusive(state, other) for other in others):
         return False
     if state.settings.tool_order == "sequential":
         return False
-    return len(running) < state.settings.parallel_tools_max and _first_in_line(state, call, spec)
+    return len(others) < state.settings.parallel_tools_max and _first_in_line(state, call, spec)
 
 
 def _first_in_line(state: State, call: Call, spec: ToolSpec) -> bool:
@@ -309,6 +318,8 @@ def _parked(state: State, call: Call) -> bool:
             return call.missed
         case "allowed":
             # Waits in line behind a call that is itself parked (tools run one by one).
-            return not any(c.status == "started" for c in state.calls.values())
+            return not running(state)
+        case "started":
+            return cut_off(state, call) and not running(state)
         case _:
             return False

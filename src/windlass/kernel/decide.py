@@ -71,13 +71,14 @@ def on_resumed(state: State, fact: se.SessionResumed) -> Decisions:
     yield from rebind(state, fact)
     if isinstance(state.phase, REQUESTING):
         yield from runs.try_again(state)
-    for call in [c for c in state.calls.values() if c.status == "started" and c.epoch < state.epoch]:
+    for call in [c for c in state.calls.values() if calls.cut_off(state, c)]:
         spec = state.tools.get(call.tool)
+        yield from withdraw_inside(state, call.call_id)
         if spec is not None and spec.contract in ("pure", "idempotent"):
-            yield from withdraw_inside(state, call.call_id)
-            yield ce.ToolStarted(call_id=call.call_id, epoch=state.epoch, attempt=call.attempt + 1)
+            # The code that is here may let fewer calls run at once than ran before: the others wait for a place.
+            if state.active and calls.has_place(state, call, spec):
+                yield ce.ToolStarted(call_id=call.call_id, epoch=state.epoch, attempt=call.attempt + 1)
         else:
-            yield from withdraw_inside(state, call.call_id)
             yield ce.ToolOutcomeUnknown(call_id=call.call_id, settle=spec is not None and spec.settle)
 
 
@@ -332,7 +333,7 @@ def on_replied(state: State, fact: te.ModelReplied) -> Decisions:
     if isinstance(state.phase, st.Compacting):
         yield from context.finish(state, fact, seq)
         return
-    yield from calls.propose(state, fact)
+    yield from calls.propose(state, fact, seq)
     if not fact.calls and not fact.empty:
         yield from check_output(state, fact, seq)
 

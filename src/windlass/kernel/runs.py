@@ -83,6 +83,9 @@ def advance(state: State) -> Iterator[Decision]:
                     return
             case st.Between():
                 yield from boundary(state)
+            case st.Idle() | st.Asleep() if state.staged:
+                # A run that was stopped came to no boundary; rest is one.
+                yield from apply_staged(state)
             case st.Idle() | st.Asleep() if state.queue and not state.held and not retry_waits(state):
                 yield from take_next(state)
             case st.AwaitingModel() | st.Compacting():

@@ -157,7 +157,9 @@ class Subscription:
 class Hub:
     """The listeners of one session in this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, closed: bool = False) -> None:
+        """`closed` = nothing will ever be told here: its listeners are at their end at once."""
+        self._closed = closed
         self._subscriptions: list[Subscription] = []
         self.seq = 0
         self.so_far: Callable[[], list[Live]] | None = None
@@ -178,6 +180,9 @@ class Hub:
 
     def subscribe(self, *, live: bool = True, buffer_max: int = BUFFER_MAX) -> Subscription:
         subscription = Subscription(self, live=live, buffer_max=buffer_max)
+        if self._closed:
+            subscription.close()
+            return subscription
         self._subscriptions.append(subscription)
         self._hearing += live
         if live and self.so_far is not None:
@@ -209,5 +214,7 @@ class Hub:
             subscription.look()
 
     def close(self) -> None:
+        """Ends all listeners, those that are yet to come among them."""
+        self._closed = True
         for subscription in tuple(self._subscriptions):
             subscription.close()

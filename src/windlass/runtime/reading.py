@@ -56,6 +56,7 @@ class Reading:
     _active: dict[Key, Active]
     _bound: dict[str, Bound]
     _hubs: dict[Key, Hub]
+    _closed: bool
     _poll_ms: int
 
     async def send(self, key: Key, command: Command, lent: Lent | None = None) -> None:
@@ -65,7 +66,7 @@ class Reading:
     def hub(self, key: Key) -> Hub:
         found = self._hubs.get(key)
         if found is None:
-            found = self._hubs[key] = Hub()
+            found = self._hubs[key] = Hub(closed=self._closed)
         return found
 
     async def _taken_at(self, key: Key, command_id: str) -> int | None:

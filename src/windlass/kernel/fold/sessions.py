@@ -51,7 +51,7 @@ def session_resumed(state: State, event: sessions.SessionResumed) -> None:
     state.epoch = event.epoch
     if event.workspace is not None:
         state.workspace = event.workspace
-    if event.body is not None:
+    if event.tools is not None:  # its content tells of them; the content itself may be erased by now
         state.setup_seq = state.seq
     if event.knowledge_tokens is not None and event.knowledge_tokens != state.knowledge_tokens:
         state.knowledge_tokens = event.knowledge_tokens
