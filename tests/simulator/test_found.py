@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 
 from tests.simulator.scenes import KEY, Scene, first, prompt
+from windlass.events.calls import MountReceived, ToolBody
 from windlass.events.runs import InterruptReceived
 from windlass.events.sessions import NoticeGiven
+from windlass.events.specs import Settings
+from windlass.runtime.agent import Agent
+from windlass.runtime.attached import weighed
+from windlass.runtime.hooks import Hook
 from windlass.runtime.hub import Record
 from windlass.store.base import Key
 from windlass.testing.scripted import call, fail, hang
+from windlass.testing.simulator.tools import TOOLS, tab
 
 
 def test_an_append_whose_acknowledgement_was_lost_counts_once():
@@ -126,6 +132,7 @@ def test_a_fork_whose_maker_died_begins_as_a_fork():
         scene.faults(tool_hangs=1.0)
         await scene.send(one, prompt("p1"))
         await scene.until("tool.started")
+        await asyncio.sleep(1.0)  # the tool has begun, and nothing else is under way
         scene.faults(crash_point=1.0)
         branch = Key("sim", "branch")
         await asyncio.wait([scene.world.loop.start(one.runtime.fork(KEY, "branch"), one.actor, "fork")], timeout=5.0)
@@ -245,3 +252,88 @@ def test_a_rendering_waits_for_the_append_that_is_under_way():
         await sending
 
     Scene("done", instructions="Be brief.").play(story)
+
+
+def test_the_calls_of_a_reply_that_a_hook_looked_at_have_their_results():
+    async def story(scene: Scene) -> None:
+        runner = await scene.runner()
+        await scene.begin(runner)
+        await scene.send(runner, prompt("p1"))
+        await scene.until("run.completed")
+        scene.world.watch.verify()  # every provider would take the history
+
+    guard = Hook(point="after_model", run=lambda moment: None, kind="guard")
+    Scene([call("look", n=1)], "done", hooks=[guard]).play(story)
+
+
+def test_a_log_adds_up_to_the_same_when_content_was_erased_from_it():
+    async def story(scene: Scene) -> None:
+        one = await scene.runner()
+        await scene.begin(one)
+        scene.crash(one)
+        scene.world.agent = Agent("sim", model=scene.world.agent.model, tools=TOOLS[:3])
+        two = await scene.runner()
+        await asyncio.sleep(20.0)
+        await scene.send(two, prompt("p1"))
+        await scene.until("run.completed")
+        scene.crash(two)
+        await scene.world.disk.erase_at(KEY, scene.names().index("session.resumed") + 1)
+        three = await scene.runner()
+        await asyncio.sleep(20.0)
+        await scene.send(three, prompt("p2"))  # what the owner has in memory is held against the log here
+        scene.world.watch.verify()
+
+    Scene("done", "more").play(story)
+
+
+def test_a_reader_who_comes_after_the_end_of_a_runtime_is_not_kept_waiting():
+    async def story(scene: Scene) -> None:
+        runner = await scene.runner()
+        await scene.begin(runner)
+        await runner.call(runner.runtime.close)
+        runner.runtime._hubs.clear()
+
+        async def read() -> int:
+            return len([told async for told in runner.runtime.tail(KEY) if isinstance(told, Record)])
+
+        assert await asyncio.wait_for(runner.call(read), 30.0) == len(scene.events())
+
+    Scene("done").play(story)
+
+
+def test_tools_that_were_mounted_in_a_run_that_was_stopped_are_there_when_it_rests():
+    async def story(scene: Scene) -> None:
+        runner = await scene.runner()
+        await scene.begin(runner)
+        await scene.send(runner, prompt("p1"))
+        await scene.until("model.requested")
+        await scene.send(
+            runner, MountReceived(command_id="m1", tools=(weighed(tab),), body=ToolBody(tools=(tab.text,)))
+        )
+        await scene.send(runner, InterruptReceived(command_id="stop"))
+        state = scene.world.watch.logs[KEY].state
+        assert (state.staged, "tab" in state.tools) == ([], True)
+
+    Scene([hang()], "done").play(story)
+
+
+def test_calls_that_ran_together_go_on_one_by_one_under_code_that_says_so():
+    async def story(scene: Scene) -> None:
+        one = await scene.runner()
+        await scene.begin(one)
+        scene.faults(tool_hangs=1.0)
+        await scene.send(one, prompt("p1"))
+        await scene.until("tool.started")
+        assert scene.names().count("tool.started") == 2
+        scene.crash(one)
+        scene.faults()
+        scene.world.agent = Agent(
+            "sim", model=scene.world.agent.model, tools=TOOLS, settings=Settings(tool_order="sequential")
+        )
+        await scene.runner()
+        await scene.until("run.completed", seconds=60.0)
+        again = scene.names()[scene.names().index("session.resumed") :]
+        tools = [name for name in again if name.startswith("tool.")]
+        assert tools == ["tool.started", "tool.finished", "tool.started", "tool.finished"]
+
+    Scene([call("look", n=1), call("put", n=2)], "done").play(story)

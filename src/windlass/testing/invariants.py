@@ -14,6 +14,7 @@ from windlass.events import questions as qe
 from windlass.events import runs as re_
 from windlass.events import turns as te
 from windlass.events.base import Command, Event, name_of
+from windlass.events.hooks import HookRuled, HookRuling
 from windlass.events.ids import prompt_id, timer_id
 from windlass.events.items import AssistantItem, CallPart, HistoryItem, ResultItem, UserItem
 from windlass.events.sessions import SessionForked, SessionResumed, SessionStarted
@@ -68,6 +69,10 @@ class Checker:
         self.dropped: set[str] = set()
         self.asks: set[str] = set()
         self.questions: dict[str, tuple[str, bool]] = {}
+        self.there: set[str] = set()
+        """The tools that the session has."""
+        self.stopped: set[str] = set()
+        """The calls that a hook said no to."""
 
     def feed(self, event: Event) -> None:
         """Takes the next event of the log."""
@@ -78,6 +83,7 @@ class Checker:
             case SessionStarted():
                 self.epoch = event.epoch
                 self._learn(event.setup.tools)
+                self.there = {spec.name for spec in event.setup.tools}
             case SessionResumed():
                 self._hold("epochs rise", event.epoch > self.epoch, f"{event.epoch} after {self.epoch}")
                 self.epoch = event.epoch
@@ -223,8 +229,16 @@ class Checker:
                 self._closed(event.call_id)
             case ce.ToolSuspended() | ce.ToolOutcomeUnknown():
                 self._asides_over(event.call_id)
-            case ce.ToolsetChanged():
+            case ce.ToolDelegated():
+                self._may_run(event.call_id)
+            case HookRuled(ruling=HookRuling(point="before_tool", call_id=str(stopped)) as ruling) if ruling.denies:
+                self.stopped.add(stopped)
+            case ce.ToolsetChanged(phase="applied" | "forced"):
                 self._learn(event.tools)
+                if event.operation == "remove":
+                    self.there.difference_update(event.names)
+                elif event.operation != "load":
+                    self.there.update(event.names)
             case pe.PermissionRequested():
                 self.asks.add(event.request_id)
             case pe.PermissionApproved() | pe.PermissionDenied() | pe.PermissionWithdrawn():
@@ -247,8 +261,13 @@ class Checker:
             case _:
                 pass
 
+    def _may_run(self, name: str) -> None:
+        self._hold("a call is of a tool that is there", self.tools[name] in self.there, f"{name}: {self.tools[name]}")
+        self._hold("what a hook stopped does not run", name not in self.stopped, name)
+
     def _started(self, event: ce.ToolStarted) -> None:
         name = event.call_id
+        self._may_run(name)
         self._hold("intent before effect", name in self.allowed, f"{name} was never allowed")
         self._hold("a closed call does not start", self.results[name] == 0, name)
         self._hold("a start is an intent of its owner", event.epoch == self.epoch, name)

@@ -47,12 +47,29 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     tool_suspends: float = 0.0
     tool_asks: float = 0.0
     tool_consults: float = 0.0
+    misanswers: float = 0.0
+    # hooks and the archive
+    hook_raises: float = 0.0
+    hook_slow: float = 0.0
+    hook_denies: float = 0.0
+    hook_changes: float = 0.0
+    archive_fails: float = 0.0
+    archive_slow: float = 0.0
     # people
     by_inbox: float = 0.0
     gives_up: float = 0.0
     stops: float = 0.0
     forks: float = 0.0
     follows: float = 0.0
+    reads_on: float = 0.0
+    options: float = 0.0
+    mounts: float = 0.0
+    serves: float = 0.0
+    tidies: float = 0.0
+    pages_in: float = 0.0
+    erases: float = 0.0
+    shuts_down: float = 0.0
+    recodes: float = 0.0
 
 
 _RANGES: dict[str, tuple[float, float, float]] = {
@@ -87,6 +104,22 @@ _RANGES: dict[str, tuple[float, float, float]] = {
     "stops": (0.7, 0.05, 0.35),
     "forks": (0.4, 0.02, 0.12),
     "follows": (0.5, 0.1, 0.6),
+    "misanswers": (0.7, 0.1, 0.6),
+    "hook_raises": (0.4, 0.02, 0.2),
+    "hook_slow": (0.4, 0.02, 0.2),
+    "hook_denies": (0.6, 0.05, 0.3),
+    "hook_changes": (0.7, 0.1, 0.7),
+    "archive_fails": (0.6, 0.2, 0.8),
+    "archive_slow": (0.4, 0.1, 0.5),
+    "reads_on": (0.3, 0.2, 1.0),
+    "options": (0.3, 0.05, 0.3),
+    "mounts": (0.35, 0.05, 0.25),
+    "serves": (0.3, 0.2, 1.0),
+    "tidies": (0.4, 0.1, 0.4),
+    "pages_in": (0.3, 0.1, 0.4),
+    "erases": (0.2, 0.02, 0.1),
+    "shuts_down": (0.2, 0.01, 0.06),
+    "recodes": (0.3, 0.2, 0.8),
 }
 
 
@@ -110,6 +143,9 @@ class Chance(random.Random):
             found[name] = least + self.random() * (most - least) if self.random() < likely else 0.0
         return Rates(calls=0.2 + 0.6 * self.random(), **found)
 
+
+SELDOM = 40.0
+"""How much more dangerous moments are that come seldom, so that they are died in at all."""
 
 CALM = Rates(calls=0.2)
 """A world in which nothing goes wrong."""

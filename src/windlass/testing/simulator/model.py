@@ -32,6 +32,9 @@ FAILURES: tuple[FailureKind, ...] = (
 )
 HINTS_MS = (None, None, 200, 3_000, 90_000)
 HOST_TOOLS = ("look", "look", "put", "put", "pay", "pay", "pay", "risky", "alone", "count", "ui")
+NOT_ALWAYS_THERE = ("extra", "tab", "recall")
+"""Tools that are called where they are offered: mounted ones, and those of some worlds."""
+ANSWERS = ('{"fine": true}', '{"fine": false, "score": 3}', '```json\n{"fine": true, "score": 1}\n```')
 CALLS_MAX = 4
 HANG_S = 120.0
 """A model's own idle time-out: a stream that stalls ends there at the latest."""
@@ -43,13 +46,13 @@ PRICE = Price(input=1_000_000, output=2_000_000)
 class SimModel:
     """Answers at random. Each request is held against the log first: it must be an intent that is kept and open."""
 
-    def __init__(self, world: World, window_tokens: int) -> None:
+    def __init__(self, world: World, window_tokens: int, *, name: str = "model") -> None:
         self._world = world
         self._number = 0
         self._info = ModelInfo(
-            name="sim/model",
+            name=f"sim/{name}",
             provider="sim",
-            model="model",
+            model=name,
             window_tokens=window_tokens,
             max_output_tokens=min(1_000, window_tokens // 4),
             price=PRICE,
@@ -91,9 +94,12 @@ class SimModel:
         blocks: list[Any] = []
         odd = chance.hit(world.rates.model_odd)
         if request.lane == "main" and request.tools and chance.hit(world.rates.calls):
-            calls = [self._call(ordinal, odd) for ordinal in range(1 + chance.below(CALLS_MAX))]
+            names = [tool.name for tool in request.tools if tool.name in NOT_ALWAYS_THERE]
+            calls = [self._call(ordinal, odd, names) for ordinal in range(1 + chance.below(CALLS_MAX))]
         if request.lane == "judge":
             blocks.append(Text(text=chance.one(("allow it", "allow it", "deny it"))))
+        elif request.output is not None and not calls and not chance.hit(world.rates.misanswers):
+            blocks.append(Text(text=chance.one(ANSWERS)))
         elif not calls or chance.hit(0.5):
             blocks.append(Text(text="word " * chance.one((1, 20, 200))))
         finish: FinishReason = "tool_calls" if calls else "stop"
@@ -109,12 +115,12 @@ class SimModel:
             calls=tuple(calls),
             finish=finish,
             usage=Usage(input_tokens=50 + chance.below(200), output_tokens=5 + chance.below(100)),
-            model="model",
+            model=self._info.model,
             provider="sim",
             request_id=f"sim-{self._number}",
         )
 
-    def _call(self, ordinal: int, odd: bool) -> ProposedCall:
+    def _call(self, ordinal: int, odd: bool, more: list[str]) -> ProposedCall:
         chance = self._world.chance
         name = f"call_{self._number}_{ordinal}"
         if odd and chance.hit(0.25):
@@ -126,6 +132,10 @@ class SimModel:
                 provider_call_id=name,
             )
         tool, args = chance.one(HOST_TOOLS), {"n": chance.below(50)}
+        if more and chance.hit(0.3):
+            tool = chance.one(more)
+            args = {"query": "word"} if tool == "recall" else args  # type: ignore[dict-item]
+            return ProposedCall(ordinal=ordinal, tool=tool, args=args, provider_call_id=name)
         if odd and chance.hit(0.2):
             tool = "nowhere"
         elif odd and chance.hit(0.2):

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from windlass.events import codec
 from windlass.events.base import Command
 from windlass.events.blocks import Text
-from windlass.events.calls import CallReceived, ResultBody, ResultReceived, ToolSettled, UserCallBody
-from windlass.events.context import CompactReceived
+from windlass.events.calls import (
+    CallReceived,
+    MountReceived,
+    ResultBody,
+    ResultReceived,
+    ToolBody,
+    ToolRequested,
+    ToolSettled,
+    UnmountReceived,
+    UserCallBody,
+)
+from windlass.events.context import CompactReceived, UndoReceived
 from windlass.events.errors import CommandTaken, Refused, StoreError, UsageError
 from windlass.events.ids import prompt_id
 from windlass.events.permissions import FeedbackBody, PermissionApproved, PermissionDenied
@@ -24,10 +35,26 @@ from windlass.events.runs import (
     SignalReceived,
     WakeReceived,
 )
-from windlass.events.sessions import ChangeMetadata, ChangeMode, ChangeReceived, ChangeTitle
+from windlass.events.sessions import (
+    ChangeMetadata,
+    ChangeMode,
+    ChangeModel,
+    ChangePins,
+    ChangeReceived,
+    ChangeSettings,
+    ChangeTitle,
+)
+from windlass.events.specs import Limits, ModelRef, RunOptions
 from windlass.kernel import state as st
+from windlass.runtime.attached import Lent, weighed
 from windlass.runtime.hub import Record
+from windlass.runtime.result import Parked
+from windlass.runtime.session import Session
 from windlass.store.base import InboxCommand, Key
+
+from .hooks import one_hook
+from .readers import READERS_MAX, Reader
+from .tools import EXTRAS, SERVED, tab
 
 if TYPE_CHECKING:
     from .runner import Runner
@@ -39,6 +66,7 @@ PATIENCE_S = (0.001, 0.01, 0.1, 1.0)
 RESENDS_MAX = 3
 FOLLOW_S = 30.0
 """How long somebody watches a prompt that does not come to its end."""
+SERVES_S = (0.5, 5.0, 20.0)
 PROMPT_WORDS = (1, 10, 120)
 
 
@@ -77,10 +105,27 @@ class People:
                 await self._fork(key)
             elif chance.hit(world.rates.follows * 0.3):
                 await self._follow(key)
-            else:
+            elif not await self._rarely(key):
                 await self.deliver(key, self._command(key))
         except (RunnerDied, StoreError, Refused):
             return
+
+    async def _rarely(self, key: Key) -> bool:
+        """What few people do, each in few worlds. False where they did nothing of it."""
+        chance, rates = self.world.chance, self.world.rates
+        if chance.hit(rates.mounts):
+            await self._mount(key)
+        elif self.world.watch.logs[key].state.compaction.count and chance.hit(rates.pages_in):
+            await self._page_in(key)
+        elif chance.hit(rates.erases):
+            await self._erase(key)
+        elif chance.hit(rates.shuts_down):
+            await self._with(key, lambda session: session.close("for today"), patience_s=FOLLOW_S)
+        elif chance.hit(rates.serves * 0.1):
+            await self._serve(key)
+        else:
+            return False
+        return True
 
     # --- commands ---
 
@@ -96,20 +141,53 @@ class People:
         if chance.hit(world.rates.stops):
             kind = InterruptReceived if chance.hit(0.5) else CancelReceived
             return kind(command_id=self.command_id(), reason="enough")
-        if chance.hit(0.55):
+        if chance.hit(0.55 - world.rates.tidies / 2):
             return self.prompt()
-        return self._rarer(key)
+        return self._tidies(key) if chance.hit(world.rates.tidies) else self._rarer(key)
 
     def prompt(self) -> PromptReceived:
         chance = self.world.chance
+        options = self._options() if chance.hit(self.world.rates.options) else None
         text = "word " * chance.one(PROMPT_WORDS)
         return PromptReceived(
             command_id=self.command_id(),
             behavior=chance.one((None, None, "steer", "follow_up")),
             tokens=len(text) // 4 + 1,
             bytes=len(text),
+            options=options,
             body=PromptBody(content=(Text(text=text),)),
         )
+
+    def _options(self) -> RunOptions:
+        """What one run has otherwise than the others."""
+        chance = self.world.chance
+        return RunOptions(
+            model=ModelRef(name=f"sim/{chance.one(('model', 'other'))}") if chance.hit(0.2) else None,
+            limits=Limits(turns=2, tokens=chance.one((None, 5_000))) if chance.hit(0.4) else None,
+            tools=chance.one((("look", "p*"), ("*",), ("put",))) if chance.hit(0.4) else None,
+            output_required=chance.one((None, None, True, False)),
+        )
+
+    def _tidies(self, key: Key) -> Command:
+        """Puts a session's history, tools and numbers in order."""
+        chance, state = self.world.chance, self.world.watch.logs[key].state
+        name = self.command_id()
+        seqs = [ref.seq for ref in state.history]
+        if state.compaction.count and chance.hit(0.4):
+            return UndoReceived(command_id=name)
+        match chance.below(5):
+            case 0:
+                return UndoReceived(command_id=name)
+            case 1 | 2 if seqs:
+                unpin = tuple(state.pinned)[:1] if chance.hit(0.3) else ()
+                pin = tuple(sorted({chance.one(seqs) for _ in range(1 + chance.below(2))} - set(unpin)))
+                return ChangeReceived(command_id=name, change=ChangePins(pin=pin, unpin=unpin))
+            case 3:
+                model = ModelRef(name=f"sim/{chance.one(('model', 'other'))}")
+                return ChangeReceived(command_id=name, change=ChangeModel(model=model))
+            case _:
+                settings = chance.one(self.world.agents).settings
+                return ChangeReceived(command_id=name, change=ChangeSettings(settings=settings))
 
     def _rarer(self, key: Key) -> Command:
         chance, state = self.world.chance, self.world.watch.logs[key].state
@@ -127,7 +205,7 @@ class People:
                 chance.shuffle(order)
                 return QueueEdited(command_id=name, order=tuple(order))
             case 4:
-                tool = chance.one(("look", "pay", "put", "ui", "todo"))
+                tool = chance.one(("look", "pay", "put", "ui", "todo", "extra")[: 6 if "extra" in state.tools else 5])
                 args: Any = {"todos": []} if tool == "todo" else {"n": 1}
                 return CallReceived(command_id=name, tool=tool, body=UserCallBody(args=args, prepared=None))
             case 5:
@@ -183,13 +261,19 @@ class People:
         from .runner import RunnerDied
 
         world, chance = self.world, self.world.chance
+        lent = self._lent(command)
         for attempt in range(RESENDS_MAX):
             if attempt:
                 world.reached("command_sent_twice")
             try:
-                await self._send(key, command)
+                await self._send(key, command, lent)
             except CommandTaken:
                 pass
+            except UsageError:
+                # Hooks of one process cannot serve a session that another one drives.
+                if lent is None:
+                    raise
+                return False
             except Refused:
                 return False
             except (RunnerDied, StoreError):
@@ -199,9 +283,16 @@ class People:
             return True
         return False
 
-    async def _send(self, key: Key, command: Command) -> None:
+    def _lent(self, command: Command) -> Lent | None:
+        """What somebody brings along for the run that a prompt opens."""
+        chance = self.world.chance
+        if not isinstance(command, PromptReceived) or not chance.hit(self.world.rates.options * 0.5):
+            return None
+        return Lent(hooks=(one_hook(chance),))
+
+    async def _send(self, key: Key, command: Command, lent: Lent | None = None) -> None:
         world, chance = self.world, self.world.chance
-        runner = self._somebody()
+        runner = self.somebody(clients=lent is None)
         if runner is None or chance.hit(world.rates.by_inbox):
             world.reached("command_by_inbox")
             data = codec.encode_command(command)
@@ -210,32 +301,94 @@ class People:
         patience = chance.one(PATIENCE_S) if chance.hit(world.rates.gives_up) else None
         if patience is not None:
             world.reached("person_gave_up")
-        await runner.call(lambda: runner.runtime.send(key, command), patience_s=patience)
+        await runner.call(lambda: runner.runtime.send(key, command, lent), patience_s=patience)
+        if lent is not None:
+            world.reached("hooks_lent")
 
-    def _somebody(self) -> Runner | None:
-        alive = [runner for runner in self.world.runners if runner.alive]
+    def somebody(self, *, clients: bool = False) -> Runner | None:
+        """A process that can be asked now; one that only serves clients among them, where that will do."""
+        asked = [*self.world.runners, *self.world.clients] if clients else self.world.runners
+        alive = [runner for runner in asked if runner.alive]
         return self.world.chance.one(alive) if alive else None
 
     # --- more than a command ---
 
     async def _open(self) -> None:
         """Asks for a session, which may be there already."""
-        runner = self._somebody()
+        runner = self.somebody()
         if runner is None:
             return
         world, chance = self.world, self.world.chance
         name = f"s{chance.below(2)}"
         self._sessions += 1
-        await runner.call(lambda: runner.runtime.session(world.agent, name))
+        await runner.call(lambda: runner.runtime.session(runner.agent, name))
         key = Key(world.tenant, name)
         if chance.hit(world.rates.follows) and key not in runner.read_to:
             runner.read_to[key] = 0
             world.loop.start(runner.read_along(key), runner.actor, f"{runner.actor.name}:reader")
+        if chance.hit(world.rates.reads_on) and len(world.readers) < READERS_MAX:
+            reader = Reader(world, key)
+            world.readers.append(reader)
+            task = world.loop.start(reader.live(), world.outside, "outside:reader")
+            task.add_done_callback(world.trouble_died)
         await self.deliver(key, self.prompt())
+
+    async def _with(
+        self, key: Key, work: Callable[[Session], Coroutine[Any, Any, Any]], *, patience_s: float | None = None
+    ) -> Any:
+        """Has some process do something with a session. What it says cannot be done there is left undone."""
+        runner = self.somebody()
+        if runner is None:
+            return None
+        try:
+            return await runner.call(lambda: work(Session(runner.runtime, key)), patience_s=patience_s)
+        except (UsageError, Parked):
+            return None
+
+    async def _mount(self, key: Key) -> None:
+        """Offers tools that were not there before, or takes some away."""
+        chance, name = self.world.chance, self.command_id()
+        match chance.below(4):
+            case 0 | 1:
+                await self._with(key, lambda session: session.mount(chance.one(EXTRAS), command_id=name))
+            case 2:
+                body = ToolBody(tools=(tab.text,))
+                await self.deliver(key, MountReceived(command_id=name, actor="app", tools=(weighed(tab),), body=body))
+            case _:
+                busy = [call.tool for call in self.world.watch.logs[key].state.open_calls() if call.tool != "ui"]
+                tool = chance.one(busy) if busy else chance.one(("extra", "extra", "tab", "put"))
+                await self.deliver(key, UnmountReceived(command_id=name, tools=(tool,), force=chance.hit(0.5)))
+
+    async def _page_in(self, key: Key) -> None:
+        found = await self._with(key, lambda session: session.page_in("word", limit=2))
+        if found:
+            self.world.reached("paged_in_by_a_person")
+
+    async def _erase(self, key: Key) -> None:
+        """Has the content of something erased that the session's own log holds."""
+        found, chance = self.world.watch.logs[key], self.world.chance
+        append = found.appends[len(found.appends) - 1 - chance.below(len(found.lines))]
+        bodied = [
+            seq
+            for seq, event in enumerate(append.events, append.first_seq)
+            if not isinstance(event, ToolRequested) and getattr(event, "body", None) is not None
+        ]
+        if bodied:
+            await self.world.disk.erase_at(key, chance.one(bodied))
+
+    async def _serve(self, key: Key) -> None:
+        """Runs the clients' tools of a session for a while, in a process that may drive it itself."""
+        stays = self.world.chance.one(SERVES_S)
+
+        async def serve(session: Session) -> None:
+            async with session.serve(*SERVED):
+                await asyncio.sleep(stays)
+
+        await self._with(key, serve)
 
     async def _follow(self, key: Key) -> None:
         """Watches a prompt of theirs to its end."""
-        runner = self._somebody()
+        runner = self.somebody()
         if runner is None:
             return
         world = self.world
@@ -253,7 +406,7 @@ class People:
         await runner.call(follow, patience_s=FOLLOW_S)
 
     async def _fork(self, key: Key) -> None:
-        runner = self._somebody()
+        runner = self.somebody()
         world, chance = self.world, self.world.chance
         if runner is None or len(world.watch.logs) >= SESSIONS_MAX:
             return

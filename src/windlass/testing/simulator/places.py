@@ -14,6 +14,7 @@ from windlass.events import sessions as se
 from windlass.events import turns as te
 from windlass.events.base import Event
 from windlass.events.codec import Appended
+from windlass.events.hooks import HookRuled
 
 from .loop import Actor
 
@@ -36,6 +37,9 @@ CRASHES = (
     "crash_at_after_model",
     "crash_at_before_tool",
     "crash_at_after_tool",
+    "crash_at_hook",
+    "crash_at_archive",
+    "crash_at_client.serves",
 )
 WORLD = (
     "append_failed",
@@ -63,6 +67,15 @@ WORLD = (
     "command_by_inbox",
     "person_gave_up",
     "follower_saw_the_end",
+    "read_on_elsewhere",
+    "read_on_after_crash",
+    "hook_raised",
+    "hooks_lent",
+    "served",
+    "served_again",
+    "erased",
+    "erased_is_shown",
+    "paged_in_by_a_person",
 )
 LOG = (
     "outcome_unknown",
@@ -95,11 +108,61 @@ LOG = (
     "consulted_again",
     "judged",
     "archived",
+    "archive_failed",
+    "paged_in",
+    "compaction_undone",
+    "pinned",
+    "pinned_item_kept",
+    "output_extracted",
+    "output_rejected",
+    "output_failed",
+    "shut_down",
+    "superseded",
+    "rejected_while_busy",
+    "nudged",
+    "run_with_options",
 )
+HOOKS = (
+    "hook_denied_prompt",
+    "hook_denied_before_model",
+    "hook_denied_after_model",
+    "hook_denied_before_tool",
+    "hook_denied_after_tool",
+    "hook_failed",
+    "hook_timed_out",
+    "hook_changed_prompt",
+    "hook_changed_before_model",
+    "hook_changed_before_tool",
+    "hook_changed_after_tool",
+    "hook_stopped_a_run",
+    "hook_approved",
+    "hook_refused_permission",
+)
+TOOLSETS = ("mounted", "mounted_anew", "unmounted", "unmount_drains", "unmount_forced", "taken_away_before_it_ran")
+CODE = (
+    "code_changed_agent",
+    "code_changed_model",
+    "code_changed_policy",
+    "code_changed_limits",
+    "code_changed_settings",
+    "code_changed_mode",
+)
+DENIALS = ("denied_by_rules", "denied_by_mode", "denied_by_no_approver", "denied_by_unknown_tool", "denied_by_budget")
+BUDGETS = tuple(f"stopped_by_{limit}" for limit in ("tokens", "money", "turns", "calls", "time"))
 PHASES = ("idle", "asked", "asleep", "awaiting_model", "backing_off", "awaiting_tools", "compacting")
 STOPS = tuple(f"{what}_{phase}" for what in ("interrupt", "cancel") for phase in PHASES)
 
-HARD_PLACES: tuple[str, ...] = (*CRASHES, *WORLD, *LOG, *STOPS)
+HARD_PLACES: tuple[str, ...] = (
+    *CRASHES,
+    *WORLD,
+    *LOG,
+    *HOOKS,
+    *TOOLSETS,
+    *CODE,
+    *DENIALS,
+    *BUDGETS,
+    *STOPS,
+)
 """Each must be reached somewhere in a sweep."""
 
 _SIMPLE: dict[type[Event], str] = {
@@ -110,20 +173,26 @@ _SIMPLE: dict[type[Event], str] = {
     ce.ToolTimedOut: "tool_timed_out",
     ce.ToolAsked: "asked_inside_a_tool",
     ce.CallReceived: "person_called",
-    pe.PermissionDenied: "denied",
     qe.AnswerReceived: "answered",
     te.RetryPlanned: "retry",
     re_.RunSlept: "slept",
     re_.TimerFired: "timer_fired",
     re_.QueueEdited: "queue_edited",
     re_.SignalReceived: "signalled",
-    re_.CommandRefused: "refused_on_record",
     se.SessionRewound: "rewound",
     se.TaskCompleted: "task_completed",
     se.NoticeGiven: "audit_note",
     xe.CompactionFailed: "compaction_failed",
-    xe.CompactionFinished: "compacted",
-    xe.ContextArchived: "archived",
+    xe.CompactionUndone: "compaction_undone",
+    xe.ContextPagedIn: "paged_in",
+    se.SessionTotalled: "shut_down",
+    se.PinsChanged: "pinned",
+    se.AgentChanged: "code_changed_agent",
+    se.PolicyChanged: "code_changed_policy",
+    se.LimitsChanged: "code_changed_limits",
+    te.OutputExtracted: "output_extracted",
+    te.OutputRejected: "output_rejected",
+    te.OutputFailed: "output_failed",
 }
 _QUEUE = {"steering": "steered", "queued": "queued", "held": "held"}
 
@@ -154,7 +223,86 @@ def _started(world: World, found: Log, event: Event) -> None:
 
 
 def _run_started(world: World, found: Log, event: Event) -> None:
+    assert isinstance(event, re_.RunStarted)
     world.runs += 1
+    if event.options is not None:
+        world.reached("run_with_options")
+
+
+def _ruled(world: World, found: Log, event: Event) -> None:
+    assert isinstance(event, HookRuled)
+    ruling = event.ruling
+    if ruling.outcome in ("denied", "changed"):
+        world.reached(f"hook_{ruling.outcome}_{ruling.point}")
+    elif ruling.outcome != "allowed":
+        world.reached(f"hook_{ruling.outcome}")
+    if ruling.denies and ruling.fatal:
+        world.reached("hook_stopped_a_run")
+
+
+def _toolset(world: World, found: Log, event: Event) -> None:
+    assert isinstance(event, ce.ToolsetChanged)
+    if event.phase == "draining":
+        world.reached("unmount_drains")
+    elif event.phase == "forced":
+        world.reached("unmount_forced")
+    elif event.phase == "applied":
+        world.reached({"add": "mounted", "reload": "mounted_anew"}.get(event.operation, "unmounted"))
+
+
+def _code(world: World, found: Log, event: Event) -> None:
+    assert isinstance(event, se.ModelChanged | se.SettingsChanged | se.ModeChanged)
+    if event.reason == "resume":
+        world.reached(f"code_changed_{_CODE[type(event)]}")
+
+
+_CODE: dict[type, str] = {se.ModelChanged: "model", se.SettingsChanged: "settings", se.ModeChanged: "mode"}
+
+
+def _not_run(world: World, found: Log, event: Event) -> None:
+    assert isinstance(event, ce.ToolDenied)
+    world.reached("taken_away_before_it_ran" if event.reason == "unavailable_tool" else f"denied_by_{event.reason}")
+
+
+def _stopped(world: World, found: Log, event: Event) -> None:
+    assert isinstance(event, re_.BudgetStopped)
+    world.reached(f"stopped_by_{event.limit}")
+
+
+def _refused(world: World, found: Log, event: Event) -> None:
+    assert isinstance(event, re_.CommandRefused)
+    world.reached("refused_on_record")
+    if event.code == "busy":
+        world.reached("rejected_while_busy")
+
+
+def _archived(world: World, found: Log, event: Event) -> None:
+    assert isinstance(event, xe.ContextArchived)
+    world.reached("archived" if event.failure is None else "archive_failed")
+
+
+def _compacted(world: World, found: Log, event: Event) -> None:
+    assert isinstance(event, xe.CompactionFinished)
+    world.reached("compacted")
+    if any(seq in found.state.pinned for seq in event.kept):
+        world.reached("pinned_item_kept")
+
+
+def _turn(world: World, found: Log, event: Event) -> None:
+    assert isinstance(event, re_.TurnStarted)
+    if "nudge" in event.notes:
+        world.reached("nudged")
+
+
+def _interrupted(world: World, found: Log, event: Event) -> None:
+    assert isinstance(event, re_.RunInterrupted)
+    if event.stop == "superseded":
+        world.reached("superseded")
+
+
+def _not_approved(world: World, found: Log, event: Event) -> None:
+    assert isinstance(event, pe.PermissionDenied)
+    world.reached("hook_refused_permission" if event.actor.startswith("hook:") else "denied")
 
 
 def _requested(world: World, found: Log, event: Event) -> None:
@@ -164,6 +312,8 @@ def _requested(world: World, found: Log, event: Event) -> None:
 
 def _approved(world: World, found: Log, event: Event) -> None:
     assert isinstance(event, pe.PermissionApproved)
+    if event.actor.startswith("hook:"):
+        world.reached("hook_approved")
     if found.asked_epoch.get(event.request_id, found.state.epoch) < found.state.epoch:
         world.reached("approved_after_crash")
 
@@ -197,4 +347,17 @@ _SPECIAL: dict[type, Callable[[World, Log, Event], None]] = {
     pe.PermissionApproved: _approved,
     re_.QueueChanged: _queue_changed,
     re_.TimerCancelled: _cancelled,
+    HookRuled: _ruled,
+    ce.ToolsetChanged: _toolset,
+    ce.ToolDenied: _not_run,
+    se.ModelChanged: _code,
+    se.SettingsChanged: _code,
+    se.ModeChanged: _code,
+    re_.BudgetStopped: _stopped,
+    re_.CommandRefused: _refused,
+    re_.TurnStarted: _turn,
+    re_.RunInterrupted: _interrupted,
+    xe.ContextArchived: _archived,
+    xe.CompactionFinished: _compacted,
+    pe.PermissionDenied: _not_approved,
 }

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.events.errors import StoreError, UsageError
+from windlass.runtime.agent import Agent
 from windlass.runtime.approvals import Approve, Deny, PermissionAsk, QuestionAsk, Reply, Verdict
 from windlass.runtime.hub import Record
 from windlass.runtime.runtime import Runtime
+from windlass.runtime.session import Session
 from windlass.store.base import Key
 from windlass.tools.plane import LocalPlane
 
@@ -17,6 +19,7 @@ from .loop import ACTOR, Actor
 from .people import answer_body
 from .ports import SimPorts
 from .store import SimStore
+from .tools import SERVED
 
 if TYPE_CHECKING:
     from .world import World
@@ -25,6 +28,8 @@ THINKING_MS = (10, 1_000, 30_000)
 NOBODY_S = 90.0
 LEASE_MS = 15_000
 SNAPSHOT_EVERY_RECORDS = 60
+SERVES_NEW_S = 2.0
+"""How soon a client finds a new session to serve."""
 
 
 class RunnerDied(Exception):
@@ -34,13 +39,15 @@ class RunnerDied(Exception):
 class Runner:
     """A process: an actor, its way to the disk, and its runtime."""
 
-    def __init__(self, world: World, number: int) -> None:
+    def __init__(self, world: World, number: int, *, agents: Sequence[Agent] | None = None) -> None:
+        """`agents` = none for a process that only sends, reads and serves; the world's agent unless given."""
         self.world = world
-        self.actor = Actor(f"runner{number}", world)
+        self.actor = Actor(f"{'client' if agents == () else 'runner'}{number}", world)
+        self.agents = tuple(agents) if agents is not None else (world.code(),)
         self.store = SimStore(world, world.disk, self.actor)
         self.runtime = Runtime(
             self.store,
-            agents=[world.agent],
+            agents=self.agents,
             tenant=world.tenant,
             ports=SimPorts(world, self.actor),
             approver=self._approve if world.has_approver else None,
@@ -48,9 +55,17 @@ class Runner:
             poll_ms=world.poll_ms,
             plane=LocalPlane(threads_max=0),
             snapshot_every=SNAPSHOT_EVERY_RECORDS,
+            tools=world.library,
         )
+        if self.agents:
+            world.codes[self.actor] = self.agent
         self.ready = False
         self._asked: dict[asyncio.Future[Any], asyncio.Task[Any]] = {}
+
+    @property
+    def agent(self) -> Agent:
+        """The version of the agent's code that this process was started with."""
+        return self.agents[0]
 
     @property
     def alive(self) -> bool:
@@ -67,6 +82,18 @@ class Runner:
             self.world.crash(self.actor, "start")
             return
         self.ready = True
+        if not self.agents:
+            self.world.loop.start(self._serve(), self.actor, f"{self.actor.name}:call")
+
+    async def _serve(self) -> None:
+        """Runs the clients' tools of every session that there is, as long as this process lives."""
+        served: set[Key] = set()
+        while not self.runtime._closed:
+            for key in self.world.started():
+                if key not in served:
+                    served.add(key)
+                    await Session(self.runtime, key).serve(*SERVED).__aenter__()
+            await asyncio.sleep(SERVES_NEW_S)
 
     def died(self) -> None:
         self.store.died()

@@ -74,6 +74,14 @@ class Disk(MemoryStore):
         at_once(super().append(key, sealed, takes=takes, **more))
         self._world.watch.committed(actor, key, sealed, takes, more.get("index"), epoch)
 
+    async def erase_at(self, key: Key, seq: int) -> None:
+        """An operator erases the content of an event."""
+        await self.erase(key, seq, by="operator", why="asked to", at_ms=0)
+        async for sealed in self.read(key):
+            if sealed.first_seq <= seq <= sealed.last_seq:
+                self._world.watch.erased(key, sealed.data)
+        self._world.reached("erased")
+
 
 class SimStore:
     """The disk as one process sees it."""

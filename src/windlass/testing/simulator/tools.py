@@ -12,6 +12,7 @@ from typing import Any
 from windlass.tools.context import Suspend, ToolContext, ToolError
 from windlass.tools.tool import AnyTool, Options, Tool, external_tool, tool
 
+from .chance import SELDOM
 from .loop import ACTOR
 
 TIMEOUT_MS = 20_000
@@ -26,13 +27,14 @@ class Effects:
         self.done: Counter[tuple[str, str]] = Counter()
 
 
-async def perform(ctx: ToolContext, name: str) -> str:
-    """What every tool does: looks around, has its effect, dawdles, and says something."""
+async def perform(ctx: ToolContext, name: str, n: int, version: AnyTool | None = None) -> str:
+    """What every tool does: looks around, has its effect, dawdles, and says something. `version` is the tool whose
+    code this is, where there are several of one name."""
     actor = ACTOR.get()
     world = actor.world
     assert world is not None
     chance, rates = world.chance, world.rates
-    world.watch.tool_began(actor, ctx, name)
+    world.watch.tool_began(actor, ctx, name, n, version.spec.digest if version is not None else None)
     world.step(actor, f"tool {name}")
     await world.pause(actor, "tool.begun")
     if chance.hit(rates.tool_consults):
@@ -59,31 +61,31 @@ async def perform(ctx: ToolContext, name: str) -> str:
 @tool(contract="pure", traits=("read",), timeout_ms=TIMEOUT_MS)
 async def look(ctx: ToolContext, n: int) -> str:
     "Looks at something."
-    return await perform(ctx, "look")
+    return await perform(ctx, "look", n, look)
 
 
 @tool(contract="idempotent", traits=("write",), timeout_ms=TIMEOUT_MS)
 async def put(ctx: ToolContext, n: int) -> str:
     "Puts something, safely twice."
-    return await perform(ctx, "put")
+    return await perform(ctx, "put", n)
 
 
 @tool(traits=("write",), timeout_ms=TIMEOUT_MS)
 async def pay(ctx: ToolContext, n: int) -> str:
     "Pays, at most once."
-    return await perform(ctx, "pay")
+    return await perform(ctx, "pay", n)
 
 
 @tool(traits=("write",), settle=True, timeout_ms=TIMEOUT_MS)
 async def risky(ctx: ToolContext, n: int) -> str:
     "Does something that a person settles where its outcome is unknown."
-    return await perform(ctx, "risky")
+    return await perform(ctx, "risky", n)
 
 
 @tool(exclusive=True, timeout_ms=TIMEOUT_MS)
 async def alone(ctx: ToolContext, n: int) -> str:
     "Runs alone."
-    return await perform(ctx, "alone")
+    return await perform(ctx, "alone", n)
 
 
 @tool(contract="pure", traits=("read",))
@@ -92,10 +94,50 @@ def count(n: int) -> int:
     return n + 1
 
 
+@tool(name="look", traits=("read",), timeout_ms=TIMEOUT_MS)
+async def look_harder(ctx: ToolContext, n: int) -> str:
+    "Looks at something, as later code does it: not twice."
+    return await perform(ctx, "look", n, look_harder)
+
+
+def extra(number: int) -> AnyTool:
+    """A version of the tool that is mounted while sessions live."""
+
+    async def run(ctx: ToolContext, n: int) -> str:
+        return await perform(ctx, "extra", n, made)
+
+    made: AnyTool = tool(name="extra", description=f"Does more, version {number}.", timeout_ms=TIMEOUT_MS)(run)
+    return made
+
+
+EXTRAS = (extra(1), extra(2))
+
 _N = {"type": "object", "properties": {"n": {"type": "integer"}}}
 _ANY: dict[str, Any] = {"type": "object"}
 
 ui = external_tool("ui", "Shows something in a client.", _N)
+tab = external_tool("tab", "Opens something in a client.", _N, contract="idempotent")
+
+
+async def serve(ctx: ToolContext, n: int) -> str:
+    """What a client does for a session: takes its time, fails, and says something."""
+    actor = ACTOR.get()
+    world = actor.world
+    assert world is not None
+    chance, rates = world.chance, world.rates
+    world.watch.served(actor, ctx)
+    world.step(actor, f"serves {ctx.tool}")
+    await world.pause(actor, "client.serves", risk=SELDOM)
+    if chance.hit(rates.tool_slow):
+        await asyncio.sleep(chance.one(SLOW_MS) / 1000)
+    if chance.hit(rates.tool_raises):
+        raise ToolError("the client could not")
+    return f"{ctx.tool} was shown"
+
+
+SERVED: tuple[AnyTool, ...] = tuple(
+    tool(name=name, description="Runs in a client.", contract="idempotent")(serve) for name in ("ui", "tab")
+)
 
 
 def kernel_tool(name: str) -> AnyTool:
@@ -105,4 +147,4 @@ def kernel_tool(name: str) -> AnyTool:
 
 KERNEL_TOOLS = tuple(kernel_tool(name) for name in ("ask_user", "todo", "plan", "task", "complete_task", "wait"))
 TOOLS: tuple[AnyTool, ...] = (look, put, pay, risky, alone, count, ui, *KERNEL_TOOLS)
-CONTRACTS = {each.name: each.options.contract for each in TOOLS}
+CONTRACTS = {each.name: each.options.contract for each in (*TOOLS, *EXTRAS)}

@@ -5,13 +5,16 @@ It keeps its own fold of each log, made from the bytes that were kept, and never
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from windlass.events import calls as ce
 from windlass.events import codec
+from windlass.events import context as xe
 from windlass.events import runs as re_
+from windlass.events import sessions as se
 from windlass.events import turns as te
 from windlass.events.base import Command, Event
 from windlass.events.record import GENESIS, Sealed
@@ -21,10 +24,12 @@ from windlass.kernel.render import render
 from windlass.kernel.state import State
 from windlass.models.base import Request
 from windlass.runtime.hub import Record
+from windlass.runtime.pages import Page
 from windlass.store.base import IndexRow, Key, Origin, Snapshot
 from windlass.testing.invariants import Broken, Checker, check_items
 from windlass.tools.context import ToolContext
 
+from .laws import Before, check_append, check_terms
 from .loop import Actor
 from .places import count_append
 from .tools import CONTRACTS, Effects
@@ -49,10 +54,20 @@ class Log:
         self.answered: set[str] = set()
         self.ended: set[str] = set()
         self.asked_epoch: dict[str, int] = {}
+        self.versions: dict[tuple[str, int, int], str] = {}
+        """The digest of the tool that each start is about."""
+        self.fits = False
+        """Whether the last answer is one of the output type."""
+        self.delegated: set[str] = set()
+        self.paged_out: set[int] = set()
+        self.erased: set[int] = set()
         self.forked_from: tuple[State, str, int] | None = None
+        self.origins: list[tuple[str, int]] = []
+        """The sessions that this one continues, and how much of each is its own."""
 
     def add(self, append: codec.Appended) -> None:
         """Folds an append and takes notes."""
+        started = [event for event in append.events if isinstance(event, ce.ToolStarted)]
         for event in append.events:
             assert isinstance(event, Event)
             self.checker.feed(event)
@@ -60,10 +75,18 @@ class Log:
             match event:
                 case ce.ToolStarted():
                     self.starts.add((event.call_id, event.epoch, event.attempt))
+                case ce.ToolDelegated():
+                    self.delegated.add(event.call_id)
+                case xe.ContextPagedOut():
+                    self.paged_out.update(ref.seq for ref in event.refs)
                 case te.ModelRequested():
                     self.requests[event.request_id] = event.epoch
                 case te.ModelReplied() | te.ModelFailed():
                     self.answered.add(event.request_id)
+                    if event.lane == "main" and isinstance(event, te.ModelReplied):
+                        self.fits = False
+                case te.OutputExtracted():
+                    self.fits = True
                 case re_.Terminal():
                     self.ended.update(event.commands)
                 case re_.CommandCompleted() | re_.CommandRefused():
@@ -71,6 +94,27 @@ class Log:
         self.appends.append(append)
         self.hash = append.hash
         log.fold_append(self.state, append)
+        for event in started:
+            call = self.state.calls.get(event.call_id)
+            spec = self.state.tools.get(call.tool) if call is not None else None
+            if spec is not None:
+                self.versions[event.call_id, event.epoch, event.attempt] = spec.digest
+
+    def shares(self, origin: Key, seq: int) -> bool:
+        """Whether a record of another session is one of this one's too."""
+        return any(at >= seq for session, at in self.origins if session == origin.session)
+
+    def argument(self, call_id: str) -> int | None:
+        """What a call was given, as the log has it; None where that is not there any more."""
+        call = self.state.calls.get(call_id)
+        if call is None:
+            return None
+        event = self.events[(call.changed_seq or call.source_seq) - 1]
+        body: Any = getattr(event, "body", None)
+        if body is None:
+            return None
+        args = body.calls[call.ordinal].call.args if isinstance(event, te.ModelReplied) else body.args
+        return None if args is None else args.get("n")
 
 
 class Watch:
@@ -97,6 +141,9 @@ class Watch:
         if origin is None:
             return
         before = self.logs[Key(key.tenant, origin.session)]
+        found.origins = [(origin.session, origin.seq)]
+        found.origins += [(session, min(at, origin.seq)) for session, at in before.origins]
+        found.erased = {seq for seq in before.erased if seq <= origin.seq}
         for append in before.appends:
             if append.last_seq <= origin.seq:
                 found.add(append)
@@ -130,9 +177,13 @@ class Watch:
         self._hold("one chain", sealed.prev_hash == found.hash, f"{name} at {sealed.first_seq}")
         append = codec.decode(sealed.data)
         count_append(self._world, actor, found, append)
+        before = Before(found.state)
         found.lines.append(sealed.data)
         found.add(append)
         found.checker.rest(found.state)
+        check_append(found.state, before, append, fits=found.fits)
+        if isinstance(append.events[0], se.SessionResumed):
+            check_terms(found.state, self._world.agent_of(actor))
         if index is not None:
             view = overview(found.state)
             wrong = [
@@ -165,16 +216,37 @@ class Watch:
         self._hold("intent before effect", epoch is not None, f"model request {request.attempt} of {request.session}")
         self._hold("nothing is paid twice", request.attempt not in found.answered, f"model request {request.attempt}")
         self._in_time(actor, found, epoch or 0, f"model request {request.attempt}")
+        if found.erased and request.lane == "main" and any(ref.seq in found.erased for ref in found.state.history):
+            self._world.reached("erased_is_shown")
         try:
             check_items(request.items)
         except Broken as error:
             self._world.fail(error)
 
-    def tool_began(self, actor: Actor, ctx: ToolContext, name: str) -> None:
+    def tool_began(self, actor: Actor, ctx: ToolContext, name: str, n: int, digest: str | None) -> None:
         found = self.logs[Key(self._world.tenant, ctx.session)]
-        kept = (ctx.call_id, ctx.epoch, ctx.attempt) in found.starts
-        self._hold("intent before effect", kept, f"{name} {ctx.call_id} of {ctx.session}, attempt {ctx.attempt}")
+        start = (ctx.call_id, ctx.epoch, ctx.attempt)
+        where = f"{name} {ctx.call_id} of {ctx.session}, attempt {ctx.attempt}"
+        self._hold("intent before effect", start in found.starts, where)
+        wanted = found.argument(ctx.call_id)
+        self._hold("what was judged is what runs", wanted is None or wanted == n, f"{where}: {n}, not {wanted}")
+        if digest is not None and start in found.versions:
+            self._hold("the code that runs is the one on record", digest == found.versions[start], where)
         self._in_time(actor, found, ctx.epoch, f"{name} {ctx.call_id}")
+
+    def served(self, actor: Actor, ctx: ToolContext) -> None:
+        """A client runs a call: it was handed to clients."""
+        found = self.logs[Key(self._world.tenant, ctx.session)]
+        self._hold("a client runs what clients were given", ctx.call_id in found.delegated, f"{ctx.tool} {ctx.call_id}")
+        key = (ctx.session, ctx.call_id)
+        self._world.reached("served_again" if self.effects.done[key] else "served")
+        self.effects.done[key] += 1
+
+    def archived(self, key: Key, pages: Sequence[Page]) -> None:
+        """An archive was given pages: they left the history before."""
+        found = self.logs[key]
+        early = [page.page_id for page in pages if not found.paged_out.issuperset(page.seqs)]
+        self._hold("what is archived was paged out", not early, f"{key.session}: {early}")
 
     def _in_time(self, actor: Actor, found: Log, epoch: int, what: str) -> None:
         """One who was replaced may not begin anything after its lease."""
@@ -207,8 +279,23 @@ class Watch:
         where = f"{key.session} record {record.seq} after {after}"
         self._hold("a stream has no gaps", record.seq == after + 1, where)
         self._hold("published is committed", record.seq <= found.state.seq, where)
-        if record.seq <= found.state.seq:
+        if record.seq <= found.state.seq and record.seq not in found.erased:
             self._hold("what is shown is what is kept", record.event == found.events[record.seq - 1], where)
+
+    def erased(self, key: Key, data: bytes) -> None:
+        """Content was erased from an append: it is gone from this log and from those that share it."""
+        append = codec.decode(data)
+        own = self.logs[key]
+        place = next(n for n, kept in enumerate(own.appends) if kept.first_seq == append.first_seq)
+        own.lines[place - len(own.appends) + len(own.lines)] = data
+        for found in self.logs.values():
+            shared = found.key == key or found.shares(key, append.last_seq)
+            if shared and found.state.seq >= append.last_seq:
+                for seq, event in enumerate(append.events, append.first_seq):
+                    assert isinstance(event, Event)
+                    found.events[seq - 1] = event
+                    if event.erased is not None:
+                        found.erased.add(seq)
 
     # --- at any time ---
 
@@ -247,6 +334,8 @@ class Watch:
             words += [f"{name}: {prompt} waits in the queue" for prompt in state.queue]
             words += [f"{name}: call {call.call_id} ({call.tool}) is {call.status}" for call in state.open_calls()]
             words += [f"{name}: timer {timer} is set" for timer in state.timers]
+            words += [f"{name}: {change.operation} of {change.names} waits" for change in state.staged]
+            words += [f"{name}: what was paged out at {seq} is not archived" for seq in state.paged]
             told = self.acknowledged.get(key, {})
             words += [f"{name}: {kind} {c} has no end" for c, kind in told.items() if c not in found.ended]
         return words

@@ -11,18 +11,18 @@ from collections.abc import Callable
 from typing import Any
 
 from windlass.events.codec import Appended
-from windlass.events.specs import Policy, Rule, Settings
-from windlass.runtime.agent import Agent, Budget
-from windlass.runtime.judging import judge_guard
+from windlass.runtime.agent import Agent
 from windlass.store.base import Key
+from windlass.tools.tool import AnyTool
 
+from .agents import versions_of
 from .chance import CALM, Chance, Rates
 from .loop import Actor, Crashed, SimLoop, Stuck
-from .model import SimModel
 from .people import People
+from .readers import Reader
 from .runner import LEASE_MS, Runner
 from .store import FULL_MS, LATENCY_MS, Disk
-from .tools import TOOLS
+from .tools import EXTRAS
 from .watch import Log, Watch
 
 CHAOS_MS = (100, 500, 2_000)
@@ -72,35 +72,20 @@ class World:
         self.disk = Disk(self)
         self.poll_ms = self.chance.one((100, 1_000, 3_000))
         self.has_approver = self.chance.hit(0.4)
-        self.agent = self._agent()
+        self.agents = versions_of(self)
+        self.agent = self.agents[0]
+        self.library: tuple[AnyTool, ...] = (self.chance.one(EXTRAS),) if self.chance.hit(0.5) else ()
+        self.codes: dict[Actor, Agent] = {}
         self.runners: list[Runner] = []
+        self.clients: list[Runner] = []
+        self.readers: list[Reader] = []
         self.people = People(self)
         self._wanted_runners = 1 + self.chance.below(2)
+        self._has_client = self.rates.serves > 0.0
 
-    def _agent(self) -> Agent:
-        chance = self.chance
-        window = chance.one((2_500, 2_500, 8_000, 100_000))
-        rules = (Rule(action="ask", tool="pay"), Rule(action="ask", tool="put", name="ask about put"))
-        settings = Settings(
-            on_busy=chance.one(("enqueue", "enqueue", "steer", "interrupt", "reject")),
-            tool_order=chance.one(("parallel", "parallel", "sequential")),
-            keep_exchanges=chance.one((1, 2, 4)),
-            sleep_over_ms=chance.one((1_000, 10_000, 60_000)),
-            turns_max=chance.one((5, 50)),
-            parallel_tools_max=chance.one((1, 3, 8)),
-            archive=chance.hit(0.5),
-        )
-        judged = chance.hit(0.15)
-        return Agent(
-            "sim",
-            model=SimModel(self, window),
-            instructions="You are simulated.",
-            tools=TOOLS,
-            policy=Policy(rules=rules[: chance.below(3)]),
-            budget=Budget(turns=20) if chance.hit(0.3) else Budget(),
-            settings=settings,
-            hooks=[judge_guard("Be careful.", tool="p*")] if judged else [],
-        )
+    def code(self) -> Agent:
+        """The version of the agent's code that a process starts with now."""
+        return self.chance.one(self.agents) if self.chance.hit(self.rates.recodes) else self.agent
 
     # --- what parts of the world call ---
 
@@ -138,10 +123,10 @@ class World:
         failure.__cause__ = error
         self.fail(failure)
 
-    async def pause(self, actor: Actor, where: str) -> None:
-        """A moment in which anything may happen, the death of the process included."""
+    async def pause(self, actor: Actor, where: str, *, risk: float = 1.0) -> None:
+        """A moment in which anything may happen, the death of the process included; more so where it comes seldom."""
         chance, rates = self.chance, self.rates
-        if self.may_crash(rates.crash_await):
+        if self.may_crash(rates.crash_await * risk):
             self.crash(actor, where)
         if actor.dead:
             await self.loop.create_future()
@@ -184,11 +169,19 @@ class World:
         self.crashes += 1
         self._note_crash(actor, where)
         actor.dead = True
-        runner = next((each for each in self.runners if each.actor is actor), None)
-        if runner is not None:
-            self.runners.remove(runner)
-            runner.died()
+        self._remove(actor)
         self.after(self.chance.one(RESTART_MS), self.outside, self.fill_up)
+
+    def _remove(self, actor: Actor) -> None:
+        for among in (self.runners, self.clients):
+            runner = next((each for each in among if each.actor is actor), None)
+            if runner is not None:
+                among.remove(runner)
+                runner.died()
+
+    def agent_of(self, actor: Actor) -> Agent:
+        """The version of the agent's code that a process runs, or ran when it died."""
+        return self.codes[actor]
 
     def _note_crash(self, actor: Actor, where: str) -> None:
         self.reached(f"crash_at_{where}")
@@ -215,6 +208,11 @@ class World:
             self.runners.append(runner)
             self.trace(runner.actor, "starts")
             runner.start()
+        if self._has_client and not self.clients:
+            client = Runner(self, self.fresh(), agents=())
+            self.clients.append(client)
+            self.trace(client.actor, "starts")
+            client.start()
 
     async def chaos(self) -> None:
         """What happens to processes from outside."""
@@ -223,7 +221,7 @@ class World:
             await asyncio.sleep(chance.one(CHAOS_MS) / 1000)
             if not self.runners:
                 continue
-            runner = chance.one(self.runners)
+            runner = chance.one([*self.runners, *self.clients])
             if runner.store.poisoned and runner.alive:
                 await self._close(runner)  # only opening it again helps
             elif self.may_crash(rates.crash_any):
@@ -281,9 +279,7 @@ class World:
 
     def _retire(self, runner: Runner) -> None:
         runner.actor.dead = True
-        if runner in self.runners:
-            self.runners.remove(runner)
-            runner.died()
+        self._remove(runner.actor)
         self.after(self.chance.one(RESTART_MS), self.outside, self.fill_up)
 
     # --- the course of things ---
@@ -295,21 +291,21 @@ class World:
         troubles = [start(self.chaos(), self.outside, "chaos")]
         troubles += [start(self.people.live(), self.outside, f"person{n}") for n in range(2)]
         for task in troubles:
-            task.add_done_callback(self._trouble_died)
+            task.add_done_callback(self.trouble_died)
         while not self._had_enough():
             await asyncio.sleep(0.5)
             self.check()
             if self.loop.time() > TROUBLE_S_MAX:
                 raise Stuck(f"{self.steps} steps and {self.runs} runs in {TROUBLE_S_MAX:g} s\n{self.loop.dump()}")
         for task in troubles:
-            task.remove_done_callback(self._trouble_died)
+            task.remove_done_callback(self.trouble_died)
             task.cancel()
         if settles:
             await self._settle()
         self.watch.nothing_lost()
         self.watch.verify()
 
-    def _trouble_died(self, task: asyncio.Task[Any]) -> None:
+    def trouble_died(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.fail(error)
 
@@ -334,7 +330,7 @@ class World:
         self.is_full = False
         self.healed.set()
         self.trace(self.outside, "PEACE")
-        for runner in list(self.runners):
+        for runner in [*self.runners, *self.clients]:
             if runner.actor.stalled:
                 self.loop.resume(runner.actor)
             if runner.store.poisoned or runner.runtime._closed:
@@ -359,6 +355,11 @@ class World:
 
     async def _readers_catch_up(self) -> None:
         await asyncio.sleep(20.0)
+        for reader in self.readers:
+            end = self.watch.logs[reader.key].state.seq
+            if reader.seq != end:
+                told = f"a reader of {reader.key.session} went on to {reader.seq} by its cursor, the log ends at {end}"
+                self.fail(AssertionError(told))
         for runner in self.runners:
             for key, seq in self.read_to.get(runner.actor, {}).items():
                 end = self.watch.logs[key].state.seq
