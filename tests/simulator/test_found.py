@@ -9,7 +9,7 @@ from windlass.events.calls import MountReceived, ToolBody
 from windlass.events.runs import InterruptReceived
 from windlass.events.sessions import NoticeGiven
 from windlass.events.specs import Settings
-from windlass.runtime.agent import Agent
+from windlass.runtime.agent import Agent, Budget
 from windlass.runtime.attached import weighed
 from windlass.runtime.hooks import Hook
 from windlass.runtime.hub import Record
@@ -337,3 +337,18 @@ def test_calls_that_ran_together_go_on_one_by_one_under_code_that_says_so():
         assert tools == ["tool.started", "tool.finished", "tool.started", "tool.finished"]
 
     Scene([call("look", n=1), call("put", n=2)], "done").play(story)
+
+
+def test_a_request_that_is_made_again_in_the_last_turn_stays_in_budget():
+    async def story(scene: Scene) -> None:
+        one = await scene.runner()
+        await scene.begin(one)
+        await scene.send(one, prompt("p1"))
+        await scene.until("model.requested")
+        scene.crash(one)
+        await scene.runner()
+        await scene.until("run.completed", seconds=40.0)  # what the lost request may have cost is all that there was
+        assert scene.names().count("model.requested") == 1
+        assert "budget.stopped" in scene.names()
+
+    Scene([hang()], budget=Budget(turns=1, tokens=2_000)).play(story)

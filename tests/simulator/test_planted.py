@@ -6,16 +6,24 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from windlass.events.codec import decode_command
+from windlass.events.hooks import HookRuling
+from windlass.kernel import context
+from windlass.kernel.state import State
+from windlass.runtime import driving
+from windlass.runtime.binding import Bound
 from windlass.runtime.driver import Driver
 from windlass.runtime.owner import Owner
 from windlass.runtime.performer import Done, Performer
 from windlass.runtime.runtime import Runtime
 from windlass.store import ledger
+from windlass.store.base import Key
 from windlass.testing.simulator import SimFailure, simulate
 from windlass.testing.simulator.store import SimStore
+from windlass.tools.tool import AnyTool
 
 SEEDS_MAX = 1_000
 ANY = ""
@@ -134,6 +142,45 @@ def never_looks_for_sessions_that_nobody_drives(patch: pytest.MonkeyPatch) -> No
     patch.setattr(Runtime, "_notice", notice)
 
 
+def takes_changed_code_for_the_recorded_one(patch: pytest.MonkeyPatch) -> None:
+    def tool(self: Bound, state: State, name: str) -> AnyTool | None:
+        return (self.tools.get(name) or self.attached.named(name)) if name in state.tools else None
+
+    patch.setattr(Bound, "tool", tool)
+    patch.setattr(driving, "present", lambda bound, state, attached: tuple(state.tools.values()))
+
+
+def goes_on_by_what_the_code_said_before(patch: pytest.MonkeyPatch) -> None:
+    resumes = Runtime._resumed
+    patch.setattr(Runtime, "_resumed", lambda *given: msgspec.structs.replace(resumes(*given), terms=None))
+
+
+def goes_on_one_record_too_late_after_a_cursor(patch: pytest.MonkeyPatch) -> None:
+    finds = Runtime.seq_of
+
+    async def seq_of(self: Runtime, key: Key, after: str | int | None) -> int:
+        return await finds(self, key, after) + isinstance(after, str)
+
+    patch.setattr(Runtime, "seq_of", seq_of)
+
+
+def lets_pass_what_a_broken_guard_was_to_judge(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(HookRuling, "denies", property(lambda self: self.outcome == "denied"))
+
+
+def forgets_what_is_pinned(patch: pytest.MonkeyPatch) -> None:
+    cuts = context.older
+
+    def older(state: State, *given: Any) -> Any:
+        pinned, state.pinned = state.pinned, {}
+        try:
+            return cuts(state, *given)
+        finally:
+            state.pinned = pinned
+
+    patch.setattr(context, "older", older)
+
+
 @pytest.mark.parametrize(
     ("plant", "rule"),
     [
@@ -148,6 +195,11 @@ def never_looks_for_sessions_that_nobody_drives(patch: pytest.MonkeyPatch) -> No
         (begins_effects_after_its_lease, "no effects after the lease"),
         (trusts_memory_after_a_failed_append, ANY),
         (never_looks_for_sessions_that_nobody_drives, "not at an end"),
+        (takes_changed_code_for_the_recorded_one, "the code that runs is the one on record"),
+        (goes_on_by_what_the_code_said_before, "code's"),
+        (goes_on_one_record_too_late_after_a_cursor, "a stream has no gaps"),
+        (lets_pass_what_a_broken_guard_was_to_judge, "what a hook stopped does not run"),
+        (forgets_what_is_pinned, "pinned stays verbatim"),
     ],
     ids=lambda given: given.__name__ if callable(given) else "",
 )

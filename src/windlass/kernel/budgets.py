@@ -19,6 +19,8 @@ OUTPUT_TOKENS_MIN = 256
 LimitName = Literal["tokens", "money", "turns", "calls", "time"]
 Scope = Literal["run", "session"]
 COUNTED: tuple[LimitName, ...] = ("turns", "calls", "time")
+WITHIN_A_TURN: tuple[LimitName, ...] = ("time",)
+"""What is counted for a request that opens no turn: the one that is open has been counted already."""
 ALL_LIMITS: tuple[LimitName, ...] = ("tokens", "money", "turns", "calls", "time")
 
 
@@ -120,13 +122,15 @@ def reserve_nanos(state: State, input_tokens: int, output_tokens: int, model: Mo
     return price.cost_nanos(Usage(input_tokens=input_tokens, output_tokens=output_tokens))
 
 
-def exhausted(state: State, input_tokens: int, model: ModelRef | None = None) -> BudgetStopped | None:
+def exhausted(
+    state: State, input_tokens: int, model: ModelRef | None = None, counted: tuple[LimitName, ...] = COUNTED
+) -> BudgetStopped | None:
     """Why the next request may not be made, or None."""
     model = model or state.current_model
     for scope, limits, spent in scopes(state):
         if limits.cost_nanos is not None and model.price is None:
             return BudgetStopped(limit="price", scope=scope, used=0, allowed=limits.cost_nanos)
-        for limit in COUNTED:
+        for limit in counted:
             cap = allowed(limits, limit)
             now = used(state, scope, spent, limit)
             if cap is not None and now >= cap:

@@ -138,8 +138,8 @@ def check_asked(state: State, fact: te.ModelAsked) -> None:
         raise Refused("no_content", "a question to a model needs content")
     if sum(request.lane in ASIDE for request in state.requests.values()) >= st.ASIDES_MAX:
         raise Refused("too_many", f"{st.ASIDES_MAX} such requests are open already")
-    limit = budgets.exhausted(state, fact.tokens, fact.model)
-    if limit is not None and limit.limit not in ("turns", "calls"):
+    limit = budgets.exhausted(state, fact.tokens, fact.model, budgets.WITHIN_A_TURN)
+    if limit is not None:
         raise Refused("budget", f"the budget leaves no room for it: {limit.limit} of the {limit.scope}")
 
 

@@ -420,8 +420,8 @@ def try_again(state: State) -> Iterator[Decision]:
     summary = state.compaction.attempt > 0
     tokens = context.summary_tokens(state) if summary else context.context_tokens(state)
     model = state.summary_model if summary else state.current_model
-    limit = budgets.exhausted(state, tokens, model)
-    if limit is None or limit.limit in ("turns", "calls"):
+    limit = budgets.exhausted(state, tokens, model, budgets.WITHIN_A_TURN)
+    if limit is None:
         output = budgets.output_room(state, tokens, model)
         if not summary:
             assert state.turn is not None

@@ -32,6 +32,10 @@ CLOSING = (
 )
 
 
+NO = ("denied", "failed", "timed_out")
+"""What a guard may come to that lets nothing pass."""
+
+
 class Broken(AssertionError):
     """A rule that must hold does not."""
 
@@ -231,7 +235,7 @@ class Checker:
                 self._asides_over(event.call_id)
             case ce.ToolDelegated():
                 self._may_run(event.call_id)
-            case HookRuled(ruling=HookRuling(point="before_tool", call_id=str(stopped)) as ruling) if ruling.denies:
+            case HookRuled(ruling=HookRuling(point="before_tool", call_id=str(stopped), outcome=said)) if said in NO:
                 self.stopped.add(stopped)
             case ce.ToolsetChanged(phase="applied" | "forced"):
                 self._learn(event.tools)

@@ -17,7 +17,7 @@ from windlass.kernel.state import Spent, State
 from windlass.runtime.agent import Agent
 from windlass.testing.invariants import Broken
 
-CUTS = (xe.CompactionFinished, xe.ContextTruncated)
+CUTS = (xe.CompactionFinished, xe.ContextTruncated, xe.ContextElided)
 
 
 class Before:
@@ -28,7 +28,12 @@ class Before:
     def __init__(self, state: State) -> None:
         self.mode = state.mode
         self.output = state.output_required()
-        self.pinned = {ref.seq for ref in state.history if ref.seq in state.pinned} if state.pinned else set()
+        self.pinned = {seq for seq in verbatim(state) if seq in state.pinned} if state.pinned else set()
+
+
+def verbatim(state: State) -> set[int]:
+    """The records whose content a model is shown as it is."""
+    return {ref.seq for ref in state.history if not ref.elided}
 
 
 def hold(rule: str, holds: bool, state: State, detail: str) -> None:
@@ -48,8 +53,8 @@ def check_append(state: State, before: Before, append: Appended, *, fits: bool) 
         elif isinstance(event, te.ModelRequested):
             _request_in_budget(state)
         elif isinstance(event, CUTS) and before.pinned:
-            visible = {ref.seq for ref in state.history}
-            hold("pinned stays verbatim", before.pinned <= visible, state, str(before.pinned - visible))
+            left = before.pinned - verbatim(state)
+            hold("pinned stays verbatim", not left, state, str(left))
         elif isinstance(event, re_.RunCompleted):
             owed = before.output and state.output_required() and event.stop == "completed" and event.turns > 0
             hold("an owed output is given", fits or not owed, state, event.run_id)

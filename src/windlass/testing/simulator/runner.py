@@ -59,7 +59,7 @@ class Runner:
         )
         if self.agents:
             world.codes[self.actor] = self.agent
-        self.ready = False
+        self.ready = self.closing = False
         self._asked: dict[asyncio.Future[Any], asyncio.Task[Any]] = {}
 
     @property
@@ -88,7 +88,7 @@ class Runner:
     async def _serve(self) -> None:
         """Runs the clients' tools of every session that there is, as long as this process lives."""
         served: set[Key] = set()
-        while not self.runtime._closed:
+        while not self.closing:
             for key in self.world.started():
                 if key not in served:
                     served.add(key)

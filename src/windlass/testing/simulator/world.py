@@ -264,7 +264,7 @@ class World:
 
         if any(self.watch.logs[key].state.active for key in runner.runtime._active):
             self.reached("closed_while_running")
-        runner.ready = False
+        runner.ready, runner.closing = False, True
         self.trace(runner.actor, "closes")
         try:
             await runner.call(runner.runtime.close)
@@ -333,7 +333,7 @@ class World:
         for runner in [*self.runners, *self.clients]:
             if runner.actor.stalled:
                 self.loop.resume(runner.actor)
-            if runner.store.poisoned or runner.runtime._closed:
+            if runner.store.poisoned or runner.closing:
                 self._retire(runner)
         deadline = self.loop.time() + SETTLE_S_MAX
         while self.loop.time() < deadline:
