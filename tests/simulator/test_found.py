@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import warnings
 
 from tests.simulator.scenes import KEY, Scene, first, prompt
 from windlass.events.calls import MountReceived, ToolBody
@@ -13,9 +15,11 @@ from windlass.runtime.agent import Agent, Budget
 from windlass.runtime.attached import weighed
 from windlass.runtime.hooks import Hook
 from windlass.runtime.hub import Record
+from windlass.runtime.observing import Observing
 from windlass.store.base import Key
 from windlass.testing.scripted import call, fail, hang
-from windlass.testing.simulator.tools import TOOLS, tab
+from windlass.testing.simulator.hooks import guard
+from windlass.testing.simulator.tools import SERVED, TOOLS, tab
 
 
 def test_an_append_whose_acknowledgement_was_lost_counts_once():
@@ -262,8 +266,7 @@ def test_the_calls_of_a_reply_that_a_hook_looked_at_have_their_results():
         await scene.until("run.completed")
         scene.world.watch.verify()  # every provider would take the history
 
-    guard = Hook(point="after_model", run=lambda moment: None, kind="guard")
-    Scene([call("look", n=1)], "done", hooks=[guard]).play(story)
+    Scene([call("look", n=1)], "done", hooks=[Hook(point="after_model", run=guard, kind="guard")]).play(story)
 
 
 def test_a_log_adds_up_to_the_same_when_content_was_erased_from_it():
@@ -352,3 +355,42 @@ def test_a_request_that_is_made_again_in_the_last_turn_stays_in_budget():
         assert "budget.stopped" in scene.names()
 
     Scene([hang()], budget=Budget(turns=1, tokens=2_000)).play(story)
+
+
+def test_a_client_whose_store_is_lost_ends_with_its_runtime():
+    async def story(scene: Scene) -> None:
+        one, two = await scene.runner(), await scene.runner()
+        await scene.begin(one)
+        serving = (await two.call(lambda: two.runtime.get(KEY.session))).serve(*SERVED)
+        await two.call(serving.__aenter__)
+        await scene.send(one, prompt("p1"))
+        await scene.until("tool.delegated")
+        two.store.poisoned = True
+        await asyncio.sleep(5.0)
+        await two.call(two.runtime.close)
+        await asyncio.sleep(5.0)
+        assert [task.get_name() for task in scene.world.loop.tasks_of(two.actor)] == []
+
+    Scene([call("ui", n=1)], "done").play(story)
+
+
+def test_an_observer_that_is_given_up_before_it_begins_leaves_nothing_behind():
+    async def story(scene: Scene) -> None:
+        runner = await scene.runner()
+        observing = Observing(runner.runtime.ports, runner.runtime._hook_threads)
+        told = []
+
+        async def observe() -> None:
+            told.append("heard")
+
+        observing.start(Hook(point="run_end", run=guard), observe)
+        for task in list(observing._tasks):
+            task.cancel()
+        await asyncio.sleep(0.1)
+        assert told == []
+
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        Scene("done").play(story)
+        gc.collect()
+    assert [str(each.message) for each in found] == []

@@ -180,7 +180,7 @@ class Hooks:
                 self._observe(hook, moment)
 
     def _observe(self, hook: Hook, moment: Moment) -> None:
-        self.observing.start(hook, self._call(hook, moment))
+        self.observing.start(hook, functools.partial(self._call, hook, moment))
 
     async def _ask(self, hook: Hook, moment: Moment) -> tuple[HookRuling, Said]:
         started = self._ports.monotonic_ms()

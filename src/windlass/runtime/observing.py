@@ -39,11 +39,10 @@ class Observing:
         """Whose turn it is at a point: first come, first served."""
         return self._turns.setdefault(point, asyncio.Lock())
 
-    def start(self, hook: Hook, call: Coroutine[Any, Any, Any]) -> None:
+    def start(self, hook: Hook, call: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Has an observer told, after what it was told before. Never waits, never fails."""
         if len(self._tasks) >= OBSERVERS_MAX:
             self.dropped += 1
-            call.close()
             return
         work = _told(call, self._latest.get(hook.hook_id))
         task = self._latest[hook.hook_id] = self._ports.spawn(work, f"hook:{hook.hook_id}")
@@ -97,15 +96,13 @@ def is_async(function: Any) -> bool:
     return any(inspect.iscoroutinefunction(found) for found in (function, called, rule))
 
 
-async def _told(call: Coroutine[Any, Any, Any], before: asyncio.Task[None] | None) -> None:
+async def _told(call: Callable[[], Coroutine[Any, Any, Any]], before: asyncio.Task[None] | None) -> None:
     try:
         if before is not None and not before.done():
             await asyncio.wait([before])
-        await call
+        await call()
     except (Exception, SystemExit):  # an observer's trouble is its own
         return
-    finally:
-        call.close()
 
 
 def _ordinary(error: BaseException) -> Exception:

@@ -63,6 +63,11 @@ class Reading:
         """Has a command taken; the runtime knows how."""
         raise AssertionError("only a runtime takes commands")
 
+    @property
+    def closed(self) -> bool:
+        """Whether it has been closed, or is being closed."""
+        return self._closed
+
     def hub(self, key: Key) -> Hub:
         found = self._hubs.get(key)
         if found is None:

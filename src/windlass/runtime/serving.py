@@ -86,6 +86,8 @@ class Serving:
                 if not await self._follow(state.seq):
                     return
             except StoreError:
+                if session.runtime.closed:
+                    return
                 await session.runtime.ports.sleep_ms(RETRY_MS)  # it may answer the next time
 
     async def _follow(self, seq: int) -> bool:
@@ -123,6 +125,13 @@ class Serving:
     # --- performing them ---
 
     async def _perform(self, call_id: str) -> None:
+        try:
+            await self._serve(call_id)
+        except (StoreError, UsageError):
+            if not self._session.runtime.closed:
+                raise  # else nobody hears it here: the call stays open, and the next client gets it
+
+    async def _serve(self, call_id: str) -> None:
         async with self._places:
             state = await self._insist(self._session.state)
             call = state.calls.get(call_id)
@@ -142,6 +151,8 @@ class Serving:
             except NotFound:
                 raise
             except StoreError:
+                if self._session.runtime.closed:
+                    raise
                 await self._session.runtime.ports.sleep_ms(RETRY_MS)
 
     def _context(self, state: State, call_id: str, tool: str) -> ToolContext:

@@ -42,6 +42,9 @@ OBSERVERS: tuple[HookPoint, ...] = (
     "after_compaction",
     "error",
 )
+SELDOM_ASKED = ("permission", "after_tool")
+STRICT = 3
+"""How much more often a hook says no where it is seldom asked."""
 HOOKS_MAX = 5
 RISK = 5.0
 JUDGED = 0.15
@@ -71,7 +74,7 @@ async def guard(moment: Moment) -> Said:
     world = ACTOR.get().world
     assert world is not None
     chance = world.chance
-    if chance.hit(world.rates.hook_denies):
+    if chance.hit(world.rates.hook_denies * (STRICT if moment.point in SELDOM_ASKED else 1)):
         return Denied(message="not now", fatal=chance.hit(0.2)) if chance.hit(0.8) else False
     return Allowed(message="as you wish") if moment.point == "permission" and chance.hit(0.5) else None
 
