@@ -50,6 +50,8 @@ def check_append(state: State, before: Before, append: Appended, *, fits: bool) 
             _calls_in_budget(state)
         elif isinstance(event, ce.ToolStarted):
             _places(state)
+        elif isinstance(event, re_.TurnStarted):
+            _turns_in_budget(state, event)
         elif isinstance(event, te.ModelRequested):
             _request_in_budget(state)
         elif isinstance(event, CUTS) and before.pinned:
@@ -99,19 +101,23 @@ def _calls_in_budget(state: State) -> None:
             hold("calls stay in budget", spent.calls <= limits.calls, state, f"{spent.calls} of {limits.calls}")
 
 
+def _turns_in_budget(state: State, event: re_.TurnStarted) -> None:
+    """A turn that only wraps up may be one too many."""
+    for limits, spent in _budgets(state):
+        turns = spent.turns - event.wrap_up
+        hold("turns stay in budget", limits.turns is None or turns <= limits.turns, state, f"{turns}, {limits}")
+
+
 def _request_in_budget(state: State) -> None:
-    """What is out and what was spent fits what is allowed; a turn that only wraps up may be one too many."""
+    """What is out and what was spent fits what is allowed."""
     if not state.requests:
         return
     tokens = sum(request.input_tokens + request.output_tokens for request in state.requests.values())
     nanos = sum(request.reserved_nanos for request in state.requests.values())
-    wraps_up = state.turn is not None and state.turn.wrap_up
     for limits, spent in _budgets(state):
         used = spent.usage.input_tokens + spent.usage.output_tokens + tokens
         cost = spent.cost_nanos + nanos
-        turns = spent.turns - wraps_up
         hold("tokens stay in budget", limits.tokens is None or used <= limits.tokens, state, f"{used}, {limits}")
         hold(
             "money stays in budget", limits.cost_nanos is None or cost <= limits.cost_nanos, state, f"{cost}, {limits}"
         )
-        hold("turns stay in budget", limits.turns is None or turns <= limits.turns, state, f"{turns}, {limits}")
