@@ -8,18 +8,20 @@ import warnings
 
 from tests.simulator.scenes import KEY, Scene, first, prompt
 from windlass.events.calls import MountReceived, ToolBody
+from windlass.events.permissions import PermissionApproved
 from windlass.events.runs import InterruptReceived
 from windlass.events.sessions import NoticeGiven
-from windlass.events.specs import Settings
+from windlass.events.specs import Policy, Rule, Settings
 from windlass.runtime.agent import Agent, Budget
 from windlass.runtime.attached import weighed
-from windlass.runtime.hooks import Hook
+from windlass.runtime.hooks import Changed, Hook, Moment
 from windlass.runtime.hub import Record
 from windlass.runtime.observing import Observing
 from windlass.store.base import Key
 from windlass.testing.scripted import call, fail, hang
 from windlass.testing.simulator.hooks import guard
 from windlass.testing.simulator.tools import SERVED, TOOLS, tab
+from windlass.tools.tool import tool
 
 
 def test_an_append_whose_acknowledgement_was_lost_counts_once():
@@ -394,3 +396,51 @@ def test_an_observer_that_is_given_up_before_it_begins_leaves_nothing_behind():
         Scene("done").play(story)
         gc.collect()
     assert [str(each.message) for each in found] == []
+
+
+def test_a_call_whose_arguments_were_erased_runs_with_no_others():
+    done = []
+
+    @tool
+    async def wipe(path: str = "everything") -> str:
+        "Wipes a folder."
+        done.append(path)
+        return "gone"
+
+    async def story(scene: Scene) -> None:
+        one = await scene.runner()
+        await scene.begin(one)
+        await scene.send(one, prompt("p1"))
+        await scene.until("run.asked")
+        scene.crash(one)
+        await scene.world.disk.erase_at(KEY, scene.names().index("model.replied") + 1)
+        two = await scene.runner()
+        await asyncio.sleep(20.0)
+        asked = next(iter(scene.world.watch.logs[KEY].state.asks))
+        await scene.send(two, PermissionApproved(command_id="yes", request_id=asked))
+        await scene.until("run.completed")
+        assert done == []
+
+    Scene([call("wipe", path="tmp")], "done", tools=[wipe], policy=Policy([Rule(action="ask")])).play(story)
+
+
+def test_a_call_that_a_hook_changed_runs_as_it_was_changed_or_not_at_all():
+    async def story(scene: Scene) -> None:
+        one = await scene.runner()
+        await scene.begin(one)
+        await scene.send(one, prompt("p1"))
+        await scene.until("run.asked")
+        scene.crash(one)
+        await scene.world.disk.erase_at(KEY, scene.names().index("tool.prepared") + 1)
+        two = await scene.runner()
+        await asyncio.sleep(20.0)
+        asked = next(iter(scene.world.watch.logs[KEY].state.asks))
+        await scene.send(two, PermissionApproved(command_id="yes", request_id=asked))
+        await scene.until("run.completed")
+        assert sum(scene.world.watch.effects.done.values()) == 0
+
+    async def change(moment: Moment) -> Changed:
+        return Changed(value={"n": moment.value["n"] + 1})
+
+    hook = Hook(point="before_tool", run=change, kind="transform")
+    Scene([call("pay", n=1)], "done", hooks=[hook], policy=Policy([Rule(action="ask")])).play(story)

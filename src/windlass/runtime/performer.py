@@ -13,7 +13,6 @@ from windlass.events.base import Command, Fact
 from windlass.events.blocks import JsonObject, Text
 from windlass.events.calls import (
     CallBody,
-    CallReceived,
     PreparedBody,
     ResultBody,
     ToolFinished,
@@ -21,14 +20,14 @@ from windlass.events.calls import (
     ToolSuspended,
 )
 from windlass.events.errors import CodecError, Refused, UsageError
-from windlass.events.failures import Failure, HookPoint, failure
+from windlass.events.failures import Failure, FailureKind, HookPoint, failure
 from windlass.events.hooks import HookRuling
 from windlass.events.items import HistoryItem, ModelSettings
 from windlass.events.live import AttemptSuperseded, CallDelta, Live, ReasoningDelta, TextDelta
 from windlass.events.permissions import PermissionRequested
 from windlass.events.questions import QuestionRequested
 from windlass.events.sessions import NoticeGiven
-from windlass.events.turns import ModelAsked, ModelFailed, ModelReplied
+from windlass.events.turns import ModelAsked, ModelFailed, ModelReplied, Prepared
 from windlass.events.usage import Usage
 from windlass.kernel.effects import AskPerson, CallModel, PageOut, PrepareCall, RunTool
 from windlass.kernel.state import Call
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from .paging import Paging
 
 
+ERASED = "the arguments of this call were erased before it could run"
 MESSAGES_BYTES_MAX = 96 * 1024
 """How much of a request's messages a hook is shown."""
 
@@ -297,6 +297,9 @@ class Performer:
         if effect.call_id not in state.calls:
             return None
         body = await self.arguments(effect.call_id)
+        if body is None:
+            prepared = Prepared(digest="", errors=(ERASED,))
+            return Done(ToolPrepared(call_id=effect.call_id, digest="", body=PreparedBody(prepared=prepared)))
         prepared = self.bound.prepared(state, effect.tool, body.args, body.text)
         rulings: tuple[HookRuling, ...] = ()
         changed = False
@@ -324,10 +327,13 @@ class Performer:
         owner, ports = self.owner, self.owner.ports
         tool = self.bound.tool(owner.state, effect.tool)
         if tool is None:
-            return Done(_unavailable(effect))
+            told = f"the tool {effect.tool!r} is not available in this process"
+            return Done(_unavailable(effect, "tool_unavailable", told))
         if effect.call_id not in owner.state.calls:
             return None
         body = await self.arguments(effect.call_id)
+        if body is None:
+            return Done(_unavailable(effect, "tool_arguments", ERASED))
         if not await self._may_begin(lambda: self._is_started(effect)):
             return None
         state = owner.state
@@ -381,7 +387,7 @@ class Performer:
             return msgspec.structs.replace(outcome, ok=ok, body=kept, size=len(text)), rulings
         return outcome, rulings
 
-    async def arguments(self, call_id: str) -> CallBody:
+    async def arguments(self, call_id: str) -> CallBody | None:
         """The arguments of a call, as its reply, its person or its hooks left them."""
         return await arguments_of(self.owner.state.calls[call_id], self.owner.event)
 
@@ -436,19 +442,18 @@ class Performer:
         return command_for(asked, verdict, command_id=name, actor=f"hook:{ruling.hook_id}")
 
 
-async def arguments_of(call: Call, event_at: Callable[[int], Awaitable[Any]]) -> CallBody:
-    """What a call was given: as hooks changed it, else as the reply or the person has it."""
-    if call.changed_seq is not None:
-        changed = await event_at(call.changed_seq)
-        if isinstance(changed, ToolPrepared) and changed.body is not None:
-            return CallBody(args=changed.body.args, text=changed.body.text)
-    source = await event_at(call.source_seq)
-    if isinstance(source, ModelReplied) and source.body is not None:
+async def arguments_of(call: Call, event_at: Callable[[int], Awaitable[Any]]) -> CallBody | None:
+    """What a call was given: as hooks changed it, else as the reply or the person has it. None where that was erased:
+    no other arguments may take its place."""
+    source = await event_at(call.source_seq if call.changed_seq is None else call.changed_seq)
+    if source.body is None:
+        return None
+    if isinstance(source, ToolPrepared):
+        return CallBody(args=source.body.args, text=source.body.text)
+    if isinstance(source, ModelReplied):
         found = source.body.calls[call.ordinal].call
         return CallBody(args=found.args, text=found.text)
-    if isinstance(source, CallReceived) and source.body is not None:
-        return CallBody(args=source.body.args)
-    return CallBody(args={})
+    return CallBody(args=source.body.args)
 
 
 def _asked(session: str, event: Any) -> PermissionAsk | QuestionAsk | None:
@@ -495,13 +500,13 @@ def _sound(usage: Usage) -> Usage | None:
         return None
 
 
-def _unavailable(effect: RunTool) -> ToolFinished:
-    told = f"the tool {effect.tool!r} is not available in this process"
+def _unavailable(effect: RunTool, kind: FailureKind, told: str) -> ToolFinished:
+    """The result of a call that cannot be run here."""
     return ToolFinished(
         call_id=effect.call_id,
         ok=False,
-        failure=failure("tool_unavailable", told),
-        error_code="tool_unavailable",
+        failure=failure(kind, told),
+        error_code=kind,
         tokens=16,
         body=ResultBody(content=(Text(text=told),)),
     )

@@ -16,13 +16,13 @@ from windlass.events.errors import NotFound, Refused, StoreError, UsageError
 from windlass.events.live import StreamTruncated
 from windlass.kernel.state import State
 from windlass.tools.context import ToolContext
-from windlass.tools.outcome import Outcome
+from windlass.tools.outcome import Outcome, failed
 from windlass.tools.plane import LocalPlane
 from windlass.tools.tool import AnyTool
 
 from .hub import Record
 from .mounting import tools_of
-from .performer import arguments_of
+from .performer import ERASED, arguments_of
 
 if TYPE_CHECKING:
     from .session import Session
@@ -138,7 +138,10 @@ class Serving:
             if call is None or call.status != "delegated":
                 return
             body = await self._insist(lambda: arguments_of(call, self._event_at))
-            outcome = await self._plane.run(self._tools[call.tool], body, self._context(state, call_id, call.tool))
+            if body is None:
+                outcome = failed("tool_arguments", ERASED, ERASED)
+            else:
+                outcome = await self._plane.run(self._tools[call.tool], body, self._context(state, call_id, call.tool))
             self._reporting.add(call_id)
             if outcome.status != "suspended":  # else whoever the tool handed it to will give the result
                 await self._report(call_id, outcome)

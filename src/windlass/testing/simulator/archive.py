@@ -33,6 +33,8 @@ class SimArchive:
         if world.chance.hit(world.rates.archive_slow):
             await asyncio.sleep(world.chance.one(SLOW_MS) / 1000)
         if world.chance.hit(world.rates.archive_fails):
+            if world.chance.hit(0.3):
+                self._kept.clear()
             raise OSError("the archive is on fire")
 
     async def put(self, session: Key, pages: Sequence[Page]) -> None:

@@ -8,50 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.events import codec
 from windlass.events.base import Command
-from windlass.events.blocks import Text
-from windlass.events.calls import (
-    CallReceived,
-    MountReceived,
-    ResultBody,
-    ResultReceived,
-    ToolBody,
-    ToolRequested,
-    ToolSettled,
-    UnmountReceived,
-    UserCallBody,
-)
-from windlass.events.context import CompactReceived, UndoReceived
+from windlass.events.calls import MountReceived, ToolBody, ToolRequested, UnmountReceived
 from windlass.events.errors import CommandTaken, Refused, StoreError, UsageError
-from windlass.events.ids import prompt_id
-from windlass.events.permissions import FeedbackBody, PermissionApproved, PermissionDenied
-from windlass.events.questions import Answer, AnswerBody, AnswerReceived
-from windlass.events.runs import (
-    CancelReceived,
-    InterruptReceived,
-    PromptBody,
-    PromptReceived,
-    QueueEdited,
-    SignalBody,
-    SignalReceived,
-    WakeReceived,
-)
-from windlass.events.sessions import (
-    ChangeMetadata,
-    ChangeMode,
-    ChangeModel,
-    ChangePins,
-    ChangeReceived,
-    ChangeSettings,
-    ChangeTitle,
-)
-from windlass.events.specs import Limits, ModelRef, RunOptions
-from windlass.kernel import state as st
+from windlass.events.runs import PromptReceived
 from windlass.runtime.attached import Lent, weighed
 from windlass.runtime.hub import Record
 from windlass.runtime.result import Parked
 from windlass.runtime.session import Session
 from windlass.store.base import InboxCommand, Key
 
+from .commands import Commands
 from .hooks import one_hook
 from .readers import READERS_MAX, Reader
 from .tools import EXTRAS, SERVED, tab
@@ -67,11 +33,6 @@ RESENDS_MAX = 3
 FOLLOW_S = 30.0
 """How long somebody watches a prompt that does not come to its end."""
 SERVES_S = (0.5, 5.0, 20.0)
-PROMPT_WORDS = (1, 10, 120)
-
-
-def answer_body() -> AnswerBody:
-    return AnswerBody(answers=(Answer(index=0, selected=("a",)),))
 
 
 class People:
@@ -79,7 +40,7 @@ class People:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._commands = 0
+        self.commands = Commands(world)
         self._sessions = 0
 
     async def live(self) -> None:
@@ -106,7 +67,7 @@ class People:
             elif chance.hit(world.rates.follows * 0.3):
                 await self._follow(key)
             elif not await self._rarely(key):
-                await self.deliver(key, self._command(key))
+                await self.deliver(key, self.commands.any(key))
         except (RunnerDied, StoreError, Refused):
             return
 
@@ -126,133 +87,6 @@ class People:
         else:
             return False
         return True
-
-    # --- commands ---
-
-    def command_id(self) -> str:
-        self._commands += 1
-        return f"k{self._commands}"
-
-    def _command(self, key: Key) -> Command:
-        world, chance = self.world, self.world.chance
-        answer = self.answer(key) if chance.hit(0.5) else None
-        if answer is not None:
-            return answer
-        if chance.hit(world.rates.stops):
-            kind = InterruptReceived if chance.hit(0.5) else CancelReceived
-            return kind(command_id=self.command_id(), reason="enough")
-        if chance.hit(0.55 - world.rates.tidies / 2):
-            return self.prompt()
-        return self._tidies(key) if chance.hit(world.rates.tidies) else self._rarer(key)
-
-    def prompt(self) -> PromptReceived:
-        chance = self.world.chance
-        options = self._options() if chance.hit(self.world.rates.options) else None
-        text = "word " * chance.one(PROMPT_WORDS)
-        return PromptReceived(
-            command_id=self.command_id(),
-            behavior=chance.one((None, None, "steer", "follow_up")),
-            tokens=len(text) // 4 + 1,
-            bytes=len(text),
-            options=options,
-            body=PromptBody(content=(Text(text=text),)),
-        )
-
-    def _options(self) -> RunOptions:
-        """What one run has otherwise than the others."""
-        chance = self.world.chance
-        return RunOptions(
-            model=ModelRef(name=f"sim/{chance.one(('model', 'other'))}") if chance.hit(0.2) else None,
-            limits=Limits(turns=2, tokens=chance.one((None, 5_000))) if chance.hit(0.4) else None,
-            tools=chance.one((("look", "p*"), ("*",), ("put",))) if chance.hit(0.4) else None,
-            output_required=chance.one((None, None, True, False)),
-        )
-
-    def _tidies(self, key: Key) -> Command:
-        """Puts a session's history, tools and numbers in order."""
-        chance, state = self.world.chance, self.world.watch.logs[key].state
-        name = self.command_id()
-        seqs = [ref.seq for ref in state.history]
-        if state.compaction.count and chance.hit(0.4):
-            return UndoReceived(command_id=name)
-        match chance.below(5):
-            case 0:
-                return UndoReceived(command_id=name)
-            case 1 | 2 if seqs:
-                unpin = tuple(state.pinned)[:1] if chance.hit(0.3) else ()
-                pin = tuple(sorted({chance.one(seqs) for _ in range(1 + chance.below(2))} - set(unpin)))
-                return ChangeReceived(command_id=name, change=ChangePins(pin=pin, unpin=unpin))
-            case 3:
-                model = ModelRef(name=f"sim/{chance.one(('model', 'other'))}")
-                return ChangeReceived(command_id=name, change=ChangeModel(model=model))
-            case _:
-                settings = chance.one(self.world.agents).settings
-                return ChangeReceived(command_id=name, change=ChangeSettings(settings=settings))
-
-    def _rarer(self, key: Key) -> Command:
-        chance, state = self.world.chance, self.world.watch.logs[key].state
-        name = self.command_id()
-        match chance.below(7):
-            case 0 | 1:
-                return WakeReceived(command_id=name)
-            case 2:
-                urgency: Any = chance.one(("critical", "high", "normal", "low"))
-                return SignalReceived(
-                    command_id=name, kind="ping", urgency=urgency, tokens=4, body=SignalBody(text="ping")
-                )
-            case 3:
-                order = [prompt_id(seq) for seq in state.queue if not chance.hit(0.3)]
-                chance.shuffle(order)
-                return QueueEdited(command_id=name, order=tuple(order))
-            case 4:
-                tool = chance.one(("look", "pay", "put", "ui", "todo", "extra")[: 6 if "extra" in state.tools else 5])
-                args: Any = {"todos": []} if tool == "todo" else {"n": 1}
-                return CallReceived(command_id=name, tool=tool, body=UserCallBody(args=args, prepared=None))
-            case 5:
-                return CompactReceived(command_id=name)
-            case _:
-                change: Any = chance.one(
-                    (
-                        ChangeTitle(title="a title"),
-                        ChangeMetadata(metadata={"k": "v"}),
-                        ChangeMode(mode=chance.one(("interactive", "plan", "autopilot"))),
-                    )
-                )
-                return ChangeReceived(command_id=name, change=change)
-
-    def answer(self, key: Key) -> Command | None:
-        """Answers something that a session waits for; None where it waits for nothing."""
-        chance, state = self.world.chance, self.world.watch.logs[key].state
-        name = self.command_id()
-        if state.asks and chance.hit(0.8):
-            ask = chance.one(list(state.asks.values()))
-            if ask.kind == "question":
-                action = chance.one(("approve", "reject")) if ask.question_kind == "plan" else None
-                return AnswerReceived(
-                    command_id=name, question_id=ask.ask_id, action=action, tokens=4, body=answer_body()
-                )
-            if chance.hit(0.7):
-                return PermissionApproved(command_id=name, request_id=ask.ask_id, digest=ask.digest)
-            return PermissionDenied(command_id=name, request_id=ask.ask_id, body=FeedbackBody(feedback="no"))
-        waiting = [call for call in state.calls.values() if call.status in ("delegated", "suspended", "unknown")]
-        if not waiting:
-            return None
-        call = chance.one(waiting)
-        body = ResultBody(content=(Text(text="done"),))
-        if call.status == "unknown":
-            outcome: Any = chance.one(("happened", "did_not_happen", "run_again"))
-            return ToolSettled(command_id=name, call_id=call.call_id, outcome=outcome, tokens=2, body=body)
-        return ResultReceived(command_id=name, call_id=call.call_id, tokens=2, body=body)
-
-    def settle(self, key: Key) -> Command | None:
-        """What a person does who wants a session to come to an end."""
-        state = self.world.watch.logs[key].state
-        waiting = self.answer(key)
-        if waiting is not None:
-            return waiting
-        if not state.active and (state.queue or isinstance(state.phase, st.Asked)):
-            return WakeReceived(command_id=self.command_id())
-        return None
 
     # --- sending ---
 
@@ -331,7 +165,7 @@ class People:
             world.readers.append(reader)
             task = world.loop.start(reader.live(), world.outside, "outside:reader")
             task.add_done_callback(world.trouble_died)
-        await self.deliver(key, self.prompt())
+        await self.deliver(key, self.commands.prompt())
 
     async def _with(
         self, key: Key, work: Callable[[Session], Coroutine[Any, Any, Any]], *, patience_s: float | None = None
@@ -347,7 +181,7 @@ class People:
 
     async def _mount(self, key: Key) -> None:
         """Offers tools that were not there before, or takes some away."""
-        chance, name = self.world.chance, self.command_id()
+        chance, name = self.world.chance, self.commands.fresh_id()
         match chance.below(4):
             case 0 | 1:
                 await self._with(key, lambda session: session.mount(chance.one(EXTRAS), command_id=name))
@@ -392,7 +226,7 @@ class People:
         if runner is None:
             return
         world = self.world
-        command = self.prompt()
+        command = self.commands.prompt()
 
         async def follow() -> None:
             last = 0
@@ -416,7 +250,7 @@ class People:
             if chance.hit(0.5):
                 await runner.call(lambda: runner.runtime.fork(key, None, at_seq=at))
             else:
-                await runner.call(lambda: _rewind(runner, key, at or seq, self.command_id()))
+                await runner.call(lambda: _rewind(runner, key, at or seq, self.commands.fresh_id()))
         except UsageError:
             return
 

@@ -15,8 +15,8 @@ from windlass.runtime.session import Session
 from windlass.store.base import Key
 from windlass.tools.plane import LocalPlane
 
+from .commands import answer_body
 from .loop import ACTOR, Actor
-from .people import answer_body
 from .ports import SimPorts
 from .store import SimStore
 from .tools import SERVED

@@ -56,6 +56,8 @@ class Log:
         self.asked_epoch: dict[str, int] = {}
         self.versions: dict[tuple[str, int, int], str] = {}
         """The digest of the tool that each start is about."""
+        self.given: dict[str, Any] = {}
+        """What each call was given, as it was judged."""
         self.fits = False
         """Whether the last answer is one of the output type."""
         self.delegated: set[str] = set()
@@ -75,6 +77,10 @@ class Log:
             match event:
                 case ce.ToolStarted():
                     self.starts.add((event.call_id, event.epoch, event.attempt))
+                case ce.ToolRequested(body=ce.CallBody(args=dict(args))):
+                    self.given[event.call_id] = args.get("n")
+                case ce.ToolPrepared(changed=True, body=ce.PreparedBody(args=dict(args))):
+                    self.given[event.call_id] = args.get("n")
                 case ce.ToolDelegated():
                     self.delegated.add(event.call_id)
                 case xe.ContextPagedOut():
@@ -103,18 +109,6 @@ class Log:
     def shares(self, origin: Key, seq: int) -> bool:
         """Whether a record of another session is one of this one's too."""
         return any(at >= seq for session, at in self.origins if session == origin.session)
-
-    def argument(self, call_id: str) -> int | None:
-        """What a call was given, as the log has it; None where that is not there any more."""
-        call = self.state.calls.get(call_id)
-        if call is None:
-            return None
-        event = self.events[(call.changed_seq or call.source_seq) - 1]
-        body: Any = getattr(event, "body", None)
-        if body is None:
-            return None
-        args = body.calls[call.ordinal].call.args if isinstance(event, te.ModelReplied) else body.args
-        return None if args is None else args.get("n")
 
 
 class Watch:
@@ -228,7 +222,7 @@ class Watch:
         start = (ctx.call_id, ctx.epoch, ctx.attempt)
         where = f"{name} {ctx.call_id} of {ctx.session}, attempt {ctx.attempt}"
         self._hold("intent before effect", start in found.starts, where)
-        wanted = found.argument(ctx.call_id)
+        wanted = found.given.get(ctx.call_id)
         self._hold("what was judged is what runs", wanted is None or wanted == n, f"{where}: {n}, not {wanted}")
         if digest is not None and start in found.versions:
             self._hold("the code that runs is the one on record", digest == found.versions[start], where)

@@ -340,7 +340,7 @@ class World:
             await asyncio.sleep(2.0)
             self.check()
             for key in self.started():
-                command = self.people.settle(key)
+                command = self.people.commands.settle(key)
                 if command is not None:
                     await self.people.deliver(key, command)
             if not self.watch.unfinished():

@@ -1,0 +1,178 @@
+"""What people say to sessions: one command at a time, thought up by chance and by what a session waits for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from windlass.events.base import Command
+from windlass.events.blocks import Text
+from windlass.events.calls import CallReceived, ResultBody, ResultReceived, ToolSettled, UserCallBody
+from windlass.events.context import CompactReceived, UndoReceived
+from windlass.events.ids import prompt_id
+from windlass.events.permissions import FeedbackBody, PermissionApproved, PermissionDenied
+from windlass.events.questions import Answer, AnswerBody, AnswerReceived
+from windlass.events.runs import (
+    CancelReceived,
+    InterruptReceived,
+    PromptBody,
+    PromptReceived,
+    QueueEdited,
+    SignalBody,
+    SignalReceived,
+    WakeReceived,
+)
+from windlass.events.sessions import (
+    ChangeMetadata,
+    ChangeMode,
+    ChangeModel,
+    ChangePins,
+    ChangeReceived,
+    ChangeSettings,
+    ChangeTitle,
+)
+from windlass.events.specs import Limits, ModelRef, RunOptions
+from windlass.kernel import state as st
+from windlass.store.base import Key
+
+if TYPE_CHECKING:
+    from .world import World
+
+PROMPT_WORDS = (1, 10, 120)
+
+
+def answer_body() -> AnswerBody:
+    return AnswerBody(answers=(Answer(index=0, selected=("a",)),))
+
+
+class Commands:
+    """Makes the commands of a world, each with an id of its own."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._count = 0
+
+    def fresh_id(self) -> str:
+        self._count += 1
+        return f"k{self._count}"
+
+    def any(self, key: Key) -> Command:
+        """Something that somebody may want of a session now."""
+        world, chance = self.world, self.world.chance
+        answer = self.answer(key) if chance.hit(0.5) else None
+        if answer is not None:
+            return answer
+        if chance.hit(world.rates.stops):
+            kind = InterruptReceived if chance.hit(0.5) else CancelReceived
+            return kind(command_id=self.fresh_id(), reason="enough")
+        if chance.hit(0.55 - world.rates.tidies / 2):
+            return self.prompt()
+        return self._tidies(key) if chance.hit(world.rates.tidies) else self._rarer(key)
+
+    def prompt(self) -> PromptReceived:
+        chance = self.world.chance
+        options = self._options() if chance.hit(self.world.rates.options) else None
+        text = "word " * chance.one(PROMPT_WORDS)
+        return PromptReceived(
+            command_id=self.fresh_id(),
+            behavior=chance.one((None, None, "steer", "follow_up")),
+            tokens=len(text) // 4 + 1,
+            bytes=len(text),
+            options=options,
+            body=PromptBody(content=(Text(text=text),)),
+        )
+
+    def _options(self) -> RunOptions:
+        """What one run has otherwise than the others."""
+        chance = self.world.chance
+        return RunOptions(
+            model=ModelRef(name=f"sim/{chance.one(('model', 'other'))}") if chance.hit(0.2) else None,
+            limits=Limits(turns=2, tokens=chance.one((None, 5_000))) if chance.hit(0.4) else None,
+            tools=chance.one((("look", "p*"), ("*",), ("put",))) if chance.hit(0.4) else None,
+            output_required=chance.one((None, None, True, False)),
+        )
+
+    def _tidies(self, key: Key) -> Command:
+        """Puts a session's history, tools and numbers in order."""
+        chance, state = self.world.chance, self.world.watch.logs[key].state
+        name = self.fresh_id()
+        seqs = [ref.seq for ref in state.history]
+        if state.compaction.count and chance.hit(0.4):
+            return UndoReceived(command_id=name)
+        match chance.below(5):
+            case 0:
+                return UndoReceived(command_id=name)
+            case 1 | 2 if seqs:
+                unpin = tuple(state.pinned)[:1] if chance.hit(0.3) else ()
+                pin = tuple(sorted({chance.one(seqs) for _ in range(1 + chance.below(2))} - set(unpin)))
+                return ChangeReceived(command_id=name, change=ChangePins(pin=pin, unpin=unpin))
+            case 3:
+                model = ModelRef(name=f"sim/{chance.one(('model', 'other'))}")
+                return ChangeReceived(command_id=name, change=ChangeModel(model=model))
+            case _:
+                settings = chance.one(self.world.agents).settings
+                return ChangeReceived(command_id=name, change=ChangeSettings(settings=settings))
+
+    def _rarer(self, key: Key) -> Command:
+        chance, state = self.world.chance, self.world.watch.logs[key].state
+        name = self.fresh_id()
+        match chance.below(7):
+            case 0 | 1:
+                return WakeReceived(command_id=name)
+            case 2:
+                urgency: Any = chance.one(("critical", "high", "normal", "low"))
+                return SignalReceived(
+                    command_id=name, kind="ping", urgency=urgency, tokens=4, body=SignalBody(text="ping")
+                )
+            case 3:
+                order = [prompt_id(seq) for seq in state.queue if not chance.hit(0.3)]
+                chance.shuffle(order)
+                return QueueEdited(command_id=name, order=tuple(order))
+            case 4:
+                tool = chance.one(("look", "pay", "put", "ui", "todo", "extra")[: 6 if "extra" in state.tools else 5])
+                args: Any = {"todos": []} if tool == "todo" else {"n": 1}
+                return CallReceived(command_id=name, tool=tool, body=UserCallBody(args=args, prepared=None))
+            case 5:
+                return CompactReceived(command_id=name)
+            case _:
+                change: Any = chance.one(
+                    (
+                        ChangeTitle(title="a title"),
+                        ChangeMetadata(metadata={"k": "v"}),
+                        ChangeMode(mode=chance.one(("interactive", "plan", "autopilot"))),
+                    )
+                )
+                return ChangeReceived(command_id=name, change=change)
+
+    def answer(self, key: Key) -> Command | None:
+        """Answers something that a session waits for; None where it waits for nothing."""
+        chance, state = self.world.chance, self.world.watch.logs[key].state
+        name = self.fresh_id()
+        if state.asks and chance.hit(0.8):
+            ask = chance.one(list(state.asks.values()))
+            if ask.kind == "question":
+                action = chance.one(("approve", "reject")) if ask.question_kind == "plan" else None
+                return AnswerReceived(
+                    command_id=name, question_id=ask.ask_id, action=action, tokens=4, body=answer_body()
+                )
+            if chance.hit(0.7):
+                return PermissionApproved(command_id=name, request_id=ask.ask_id, digest=ask.digest)
+            return PermissionDenied(command_id=name, request_id=ask.ask_id, body=FeedbackBody(feedback="no"))
+        waiting = [call for call in state.calls.values() if call.status in ("delegated", "suspended", "unknown")]
+        if not waiting:
+            return None
+        call = chance.one(waiting)
+        body = ResultBody(content=(Text(text="done"),))
+        if call.status == "unknown":
+            outcome: Any = chance.one(("happened", "did_not_happen", "run_again"))
+            return ToolSettled(command_id=name, call_id=call.call_id, outcome=outcome, tokens=2, body=body)
+        return ResultReceived(command_id=name, call_id=call.call_id, tokens=2, body=body)
+
+    def settle(self, key: Key) -> Command | None:
+        """What a person does who wants a session to come to an end."""
+        state = self.world.watch.logs[key].state
+        waiting = self.answer(key)
+        if waiting is not None:
+            return waiting
+        if not state.active and (state.queue or isinstance(state.phase, st.Asked)):
+            return WakeReceived(command_id=self.fresh_id())
+        return None
