@@ -28,7 +28,7 @@ class Erased(Value, frozen=True, kw_only=True):
     at_ms: Nat
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True, gc=False):
     """Base of every durable event. The tag, not the class name, is the name on disk.
 
     A tag is `noun.past_verb`, then `@n` where the meaning has a version above 1, then `?` where a reader that does

@@ -15,7 +15,7 @@ Nat = Annotated[int, msgspec.Meta(ge=0)]
 """A whole number that is not negative."""
 
 
-class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=False):
+class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=False, gc=False):
     """Base of the plain values inside events."""
 
 

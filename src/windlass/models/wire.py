@@ -166,28 +166,34 @@ class WireModel:
 
     async def _guarded(self, work: Work, exchange: Exchange, sent: Sent) -> Any:
         """Does one part of an exchange; what the world does to it comes back as a failure."""
+        try:
+            return await work(exchange, sent)
+        except Exception as error:  # which of them are the world's doing is looked up when there is one: imports cost
+            return self._broken(error, exchange, sent)
+
+    def _broken(self, error: Exception, exchange: Exchange, sent: Sent) -> Failure:
+        """What an exception of an exchange means. Raises it again where it is a bug of ours."""
         from aiohttp import ClientError
 
         from .http import BadEncoding, Expired, TooMuch
         from .sse import LineTooLong
 
-        try:
-            return await work(exchange, sent)
-        except Expired as error:
-            kind: Any = f"{error}_timeout"
-            return self._failure(kind, EXPIRED[str(error)], exchange, sent)
-        except (TooMuch, LineTooLong) as error:
-            return self._failure("reply_too_large", str(error), exchange, sent)
-        except (msgspec.DecodeError, UnicodeError, BadEncoding) as error:
-            return self._failure("malformed_reply", f"the answer is not the format: {error}", exchange, sent)
-        except (ClientError, OSError) as error:
-            broken, message = network_failure(error, begun=exchange.response is not None)
-            return self._failure(broken, message, exchange, sent)
+        match error:
+            case Expired():
+                kind: Any = f"{error}_timeout"
+                return self._failure(kind, EXPIRED[str(error)], exchange, sent)
+            case TooMuch() | LineTooLong():
+                return self._failure("reply_too_large", str(error), exchange, sent)
+            case msgspec.DecodeError() | UnicodeError() | BadEncoding():
+                return self._failure("malformed_reply", f"the answer is not the format: {error}", exchange, sent)
+            case ClientError() | OSError():
+                broken, message = network_failure(error, begun=exchange.response is not None)
+                return self._failure(broken, message, exchange, sent)
+            case _:
+                raise error
 
     async def _open(self, exchange: Exchange, sent: Sent) -> Failure | None:
         """Sends the request; none once a good answer has begun."""
-        from .http import ERROR_BYTES_MAX
-
         streamed = sent.request.stream
         response = await exchange.send(
             self._session(), self._url(streamed), self._headers(sent.key, streamed), sent.body, streamed=streamed
@@ -195,11 +201,15 @@ class WireModel:
         headers = response.headers
         sent.request_id = next((headers[name] for name in REQUEST_ID_HEADERS if name in headers), None)
         if response.status != 200:
+            from .http import ERROR_BYTES_MAX
+
             text = await exchange.whole(ERROR_BYTES_MAX)
             return classify.from_response(response.status, headers, text, self._context(exchange, sent))
         wanted = SSE_TYPE if streamed else JSON_TYPE
         if response.content_type != wanted:
             if response.content_type == JSON_TYPE:
+                from .http import ERROR_BYTES_MAX
+
                 said = classify.from_body(await exchange.whole(ERROR_BYTES_MAX), self._context(exchange, sent))
                 if said is not None:
                     return said

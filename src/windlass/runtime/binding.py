@@ -55,6 +55,7 @@ class Told(msgspec.Struct, frozen=True, weakref=True):
 
     digest: str
     text: str
+    tokens: int
 
 
 class Bound:
@@ -71,7 +72,7 @@ class Bound:
         self._given: dict[str, Model] = {}
         """Models besides the agent's own that were given as such: their giver closes them."""
         self._summary_model = self._summariser()
-        self.own = Told(digest_of(agent.instructions), agent.instructions)
+        self.own = Told(digest_of(agent.instructions), agent.instructions, estimate_text(agent.instructions))
         self._told: weakref.WeakValueDictionary[str, Told] = weakref.WeakValueDictionary()
         """Instructions other than the agent's own, as long as a session holds them."""
         self._output = self._output_validator()
@@ -174,7 +175,7 @@ class Bound:
         digest = digest_of(text)
         found = self._told.get(digest)
         if found is None:
-            found = self._told[digest] = Told(digest, text)
+            found = self._told[digest] = Told(digest, text, estimate_text(text))
         return found
 
     def told(self, state: State) -> str:

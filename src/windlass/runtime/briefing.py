@@ -12,7 +12,6 @@ import msgspec
 from windlass.events.calls import CallBody
 from windlass.events.errors import Refused, StoreError
 from windlass.events.sessions import InstructionsBody, InstructionsRendered, WorkspaceChanged
-from windlass.models.tokens import estimate_text
 
 from .instructions import composed, parted
 from .workspace import Folder, Place, may_change
@@ -77,7 +76,7 @@ class Briefing:
             await self._owner.take(
                 InstructionsRendered(
                     digest=told.digest,
-                    tokens=estimate_text(told.text),
+                    tokens=told.tokens,
                     name=self._bound.agent.name,
                     sources=sources,
                     body=InstructionsBody(text=told.text, variables={OWN: str(len(own))} if sources else {}),

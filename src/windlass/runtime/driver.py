@@ -353,9 +353,10 @@ class Driver:
         known = self.performer.bound
         check_size(command)
         command = await admitted(command, store=owner.store, key=owner.key, state=owner.state, bound=known)
-        command = await hooked(command, self.performer)
-        check_size(command)
-        return command
+        ruled = await hooked(command, self.performer)
+        if ruled is not command:
+            check_size(ruled)
+        return ruled
 
     def _with_partial(self, command: Command) -> Command:
         """What the model had written when it was stopped goes into the log with the command that stopped it."""

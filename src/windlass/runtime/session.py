@@ -47,7 +47,6 @@ from windlass.events.sessions import (
     RewindReceived,
 )
 from windlass.events.specs import Behavior, ModelRef, Origin, RunOptions, WorkMode
-from windlass.models.tokens import estimate_block
 from windlass.store.base import Key
 from windlass.tools.tool import as_tool
 
@@ -146,8 +145,6 @@ class Session:
                 actor=actor,
                 behavior=behavior,
                 origin=origin or Origin(),
-                tokens=sum(estimate_block(block) for block in content),
-                bytes=sum(len(block.text) for block in content if isinstance(block, Text)),
                 options=_options(options, model, budget, tools, output),
                 body=PromptBody(content=content, attachments=tuple(attachments)),
             ),
@@ -250,7 +247,6 @@ class Session:
                 kind=kind,
                 urgency=urgency,
                 dedupe_key=dedupe_key,
-                tokens=estimate_block(Text(text=text)) + 8,
                 body=SignalBody(text=text),
             ),
         )
@@ -277,7 +273,6 @@ class Session:
                 call_id=call_id,
                 ok=ok,
                 error_code=error_code,
-                tokens=sum(estimate_block(block) for block in content),
                 body=ResultBody(content=content),
             ),
         )
@@ -309,7 +304,6 @@ class Session:
                 actor=actor,
                 call_id=call_id,
                 outcome=outcome,
-                tokens=estimate_block(Text(text=text)) if text else 0,
                 body=body,
             ),
         )

@@ -3,6 +3,7 @@ move between them."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 
@@ -13,6 +14,9 @@ from .base import BLOB_BYTES_MAX, COMMAND_BYTES_MAX, ID_CHARS_MAX, InboxCommand,
 
 FILE_NAME_CHARS_MAX = 120
 """Longer encoded ids are cut and end in a digest: file systems stop at 255 bytes."""
+
+KEYS_KNOWN_MAX = 4_096
+"""Keys that were found good are remembered: every append asks."""
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-.")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
@@ -31,6 +35,7 @@ def check_id(what: str, text: str) -> str:
     return text
 
 
+@functools.lru_cache(maxsize=KEYS_KNOWN_MAX)
 def check_key(key: Key) -> Key:
     """The key, if both ids are allowed."""
     check_id("tenant", key.tenant)
