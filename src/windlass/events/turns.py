@@ -159,11 +159,14 @@ class RetryPlanned(Decision, frozen=True, kw_only=True, tag="retry.planned"):
     plan: RetryPlan
 
 
+PrefixReason = Literal["model", "tools", "instructions", "compaction", "rewind", "output", "elision", "erasure"]
+
+
 class PrefixChanged(Decision, frozen=True, kw_only=True, tag="prefix.changed"):
     """The bytes that the next request begins with differ from the last one's, so the provider's cache is lost."""
 
     CATEGORY: ClassVar[Category] = "mm"
-    reasons: tuple[Literal["model", "tools", "instructions", "compaction", "rewind", "output", "elision"], ...]
+    reasons: tuple[PrefixReason, ...]
 
 
 class OutputExtracted(Decision, frozen=True, kw_only=True, tag="output.extracted"):

@@ -71,7 +71,7 @@ EVOLVE: dict[type[Event], Arm] = {
     sessions.WorkspaceChanged: fold_sessions.workspace_changed,
     sessions.InstructionsRendered: fold_sessions.instructions_rendered,
     sessions.NoticeGiven: fold_sessions.nothing,
-    sessions.ContentErased: fold_sessions.nothing,
+    sessions.ContentErased: fold_sessions.content_erased,
     sessions.AgentChanged: fold_sessions.agent_changed,
     sessions.FilesChanged: fold_sessions.files_changed,
     sessions.ModelChanged: fold_sessions.model_changed,

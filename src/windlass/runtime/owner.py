@@ -308,6 +308,11 @@ class Owner:
             self._refs.append(ref)
         return self._items
 
+    def forget(self, seq: int) -> None:
+        """Drops what memory has of an event: its content is another one now."""
+        self._events.pop(seq, None)
+        self._refs, self._items, self._names = [], [], {}
+
     def _forget(self) -> None:
         wanted = set(self._wanted())
         for seq in [seq for seq in self._events if seq not in wanted]:

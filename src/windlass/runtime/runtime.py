@@ -26,7 +26,13 @@ from windlass.events.errors import (
 )
 from windlass.events.items import HistoryItem
 from windlass.events.runs import CancelReceived, InterruptReceived, PromptReceived
-from windlass.events.sessions import InstructionsRendered, SessionShutDown, SessionStarted, SessionTotalled
+from windlass.events.sessions import (
+    ContentErased,
+    InstructionsRendered,
+    SessionShutDown,
+    SessionStarted,
+    SessionTotalled,
+)
 from windlass.kernel import log
 from windlass.store.base import Durability, InboxCommand, Key, Origin, Query, Store
 from windlass.store.chain import history
@@ -455,6 +461,26 @@ class Runtime(Tending):
             self._drop(key, active)
             return await self.page_in(key, query, page_ids, limit)
         return there
+
+    # --- erasure ---
+
+    async def erase(self, key: Key, seq: int, *, by: str, why: str) -> None:
+        """Replaces the content of an event by a tombstone, and says so in the log. Raises `UsageError` where the
+        session is at work or driven elsewhere, `NotFound` where its own log has no such event."""
+        active = await self._ensure_driven(key)
+        if active is None:
+            raise UsageError(f"nothing can be erased from here: {await self._why_not(key)}")
+        owner = active.owner
+        await owner.settled()
+        if owner.state.active:
+            raise UsageError(f"session {key.session!r} is at work: wait until it rests, or interrupt it first")
+        event = await owner.event(seq)
+        whole = getattr(getattr(event, "body", None), "whole", None)
+        await self.store.erase(key, seq, by=by, why=why, at_ms=owner.now_ms())
+        if whole is not None:
+            await self.store.erase_blob(key.tenant, whole.digest)
+        owner.forget(seq)
+        await owner.take(ContentErased(seq=seq, by=by, why=why))
 
     # --- forks ---
 

@@ -378,6 +378,11 @@ class Session:
         that drives the session must do it; `UsageError` says so elsewhere."""
         return await self.runtime.page_in(self.key, query, page_ids, limit)
 
+    async def erase(self, seq: int, why: str, *, actor: str = "user") -> None:
+        """Erases the content of one event for good, from the log, from memory and from what models are sent; who did it
+        and why stays on record, and the log still verifies. The session must rest, and this process own it."""
+        await self.runtime.erase(self.key, seq, by=actor, why=why)
+
     async def clear(self) -> str:
         """A fresh context; the log is kept."""
         return await self.rewind(0)

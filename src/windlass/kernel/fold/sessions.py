@@ -83,6 +83,11 @@ def nothing(state: State, event: Event) -> None:
     """Facts and decisions that are for readers only."""
 
 
+def content_erased(state: State, event: sessions.ContentErased) -> None:
+    if any(ref.seq == event.seq for ref in state.history):
+        dirty(state, "erasure")
+
+
 def workspace_changed(state: State, event: sessions.WorkspaceChanged) -> None:
     state.workspace = event.workspace
 
