@@ -13,6 +13,7 @@ from windlass.events.runs import InterruptReceived
 from windlass.events.sessions import NoticeGiven
 from windlass.events.specs import Policy, Rule, Settings
 from windlass.runtime.agent import Agent, Budget
+from windlass.runtime.approvals import PermissionAsk, QuestionAsk
 from windlass.runtime.attached import weighed
 from windlass.runtime.hooks import Changed, Hook, Moment
 from windlass.runtime.hub import Record
@@ -20,6 +21,7 @@ from windlass.runtime.observing import Observing
 from windlass.store.base import Key
 from windlass.testing.scripted import call, fail, hang
 from windlass.testing.simulator.hooks import guard
+from windlass.testing.simulator.ports import BEGINNING_MS
 from windlass.testing.simulator.tools import SERVED, TOOLS, tab
 from windlass.tools.tool import tool
 
@@ -444,3 +446,27 @@ def test_a_call_that_a_hook_changed_runs_as_it_was_changed_or_not_at_all():
 
     hook = Hook(point="before_tool", run=change, kind="transform")
     Scene([call("pay", n=1)], "done", hooks=[hook], policy=Policy([Rule(action="ask")])).play(story)
+
+
+def test_a_person_is_not_waited_for_by_a_process_that_lost_the_session():
+    async def never(asked: PermissionAsk | QuestionAsk) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def story(scene: Scene) -> None:
+        one = await scene.runner()
+        await scene.begin(one)
+        await scene.send(one, prompt("p1"))
+        await scene.until("permission.requested")
+        far = BEGINNING_MS + 90_000
+        await scene.world.disk.claim(KEY, runner="other", ttl_ms=60_000, now_ms=far)  # and writes nothing yet
+        driving = scene.world.loop.start(
+            one.call(lambda: one.runtime.drive(KEY.session)), scene.world.outside, "drives"
+        )
+        await asyncio.sleep(0.1)
+        await scene.send(one, prompt("p2"))
+        assert (await driving).status == "lost_epoch"
+        await one.call(one.runtime.close)
+        await asyncio.sleep(5.0)
+        assert [task.get_name() for task in scene.world.loop.tasks_of(one.actor)] == []
+
+    Scene([call("pay", n=1)], "done", approver=never, policy=Policy([Rule(action="ask")])).play(story)

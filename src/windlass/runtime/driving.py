@@ -70,6 +70,8 @@ class Driving(Reading):
     _opening: dict[Key, asyncio.Lock]
     _wakes: dict[Key, int]
     _resting: dict[Key, None]
+    _leaving: set[asyncio.Task[Rested]]
+    """Drives that were given up and have not ended yet."""
     _closed: bool
 
     def _owner(self, key: Key) -> Owner:
@@ -259,10 +261,16 @@ class Driving(Reading):
             await active.owner.release()
 
     def _drop(self, key: Key, active: Active) -> None:
-        """This process does not drive the session any more; its readers go on with the log."""
+        """This process does not drive the session any more, nor waits for anything of it; its readers go on with the
+        log."""
         if self._active.get(key) is active:
             del self._active[key]
             self._forget_attached(key)
+        task = active.task
+        if task is not None and not task.done() and task is not asyncio.current_task():
+            task.cancel()
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
         active.owner.tell_waiters()
         self.hub(key).look()
 
@@ -290,7 +298,12 @@ class Driving(Reading):
             active = None
         if active is None or active.task is None:
             return Rested(status="parked", reason=self.parked.get(key) or await self._why_not(key))
-        return await asyncio.shield(active.task)
+        try:
+            return await asyncio.shield(active.task)
+        except asyncio.CancelledError:
+            if not active.task.cancelled() or self._active.get(key) is active:
+                raise  # whoever asked was stopped, or this runtime is closed
+            return Rested(status="lost_epoch", reason="the session belongs to another process now")
 
     def _park(self, key: Key, reason: str) -> None:
         if self._closed:

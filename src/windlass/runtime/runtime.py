@@ -112,6 +112,7 @@ class Runtime(Tending):
         self._hubs: dict[Key, Hub] = {}
         self._wakes: dict[Key, int] = {}
         self._resting: dict[Key, None] = {}
+        self._leaving: set[asyncio.Task[Any]] = set()
         self._looked_ms = 0
         self._tasks: list[asyncio.Task[Any]] = []
         self._closed = False
@@ -162,7 +163,7 @@ class Runtime(Tending):
         if self._closed:
             return
         self._closed = True
-        tasks = [*self._tasks, *(a.task for a in self._active.values() if a.task is not None)]
+        tasks = [*self._tasks, *self._leaving, *(a.task for a in self._active.values() if a.task is not None)]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -84,7 +84,5 @@ class Tending(Driving):
                     await active.owner.keep()
                 except StaleEpoch:
                     self._drop(key, active)
-                    if active.task is not None:
-                        active.task.cancel()
                 except StoreError:
                     continue  # the next round may reach it; until then nothing new is begun without asking

@@ -47,7 +47,8 @@ def check_append(state: State, before: Before, append: Appended, *, fits: bool) 
     for event in append.events:
         if isinstance(event, ce.ToolAllowed):
             _plan_mode(state, before, event)
-            _calls_in_budget(state)
+            if event.by != "person":  # what was asked about is reserved, also where the code allows less by now
+                _calls_in_budget(state)
         elif isinstance(event, ce.ToolStarted):
             _places(state)
         elif isinstance(event, re_.TurnStarted):
@@ -102,10 +103,10 @@ def _calls_in_budget(state: State) -> None:
 
 
 def _turns_in_budget(state: State, event: re_.TurnStarted) -> None:
-    """A turn that only wraps up may be one too many."""
+    """A turn that only wraps up is had once in any case, also where the code allows fewer turns than there were."""
     for limits, spent in _budgets(state):
-        turns = spent.turns - event.wrap_up
-        hold("turns stay in budget", limits.turns is None or turns <= limits.turns, state, f"{turns}, {limits}")
+        holds = event.wrap_up or limits.turns is None or spent.turns <= limits.turns
+        hold("turns stay in budget", holds, state, f"{spent.turns}, {limits}")
 
 
 def _request_in_budget(state: State) -> None:
