@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from tests.store.stores import opener
-from windlass.events.errors import Damaged, StoreError, UsageError
+from windlass.events.errors import Damaged, UsageError
 from windlass.store import MemoryStore, open_store
 from windlass.store.base import Key, Query, Store
 from windlass.store.chain import verify_chain
@@ -56,7 +56,7 @@ async def test_what_is_not_ours_is_left_alone(tmp_path: pathlib.Path):
     (tmp_path / "folder" / "thesis.tex").write_text("precious")
     await raises(UsageError, open_store(tmp_path / "folder"))
     assert (tmp_path / "folder" / "thesis.tex").read_text() == "precious"
-    await raises(StoreError, open_store(tmp_path / "missing" / "a.db"))
+    await raises(UsageError, open_store(tmp_path / "missing" / "a.db"))
     assert before == (tmp_path / "foreign.db").read_bytes()
 
 

@@ -53,7 +53,7 @@ class SqliteStore:
         """Opens the file; blocks while it does. Use `open`."""
         import apsw
 
-        from . import sqlite_commits, sqlite_reads, sqlite_schema, sqlite_writes
+        from . import sqlite_commits, sqlite_opening, sqlite_reads, sqlite_schema, sqlite_writes
 
         self._schema, self._ops, self._reads = sqlite_schema, sqlite_writes, sqlite_reads
         self.path = path
@@ -65,8 +65,8 @@ class SqliteStore:
         sqlite_schema.refuse_broken_sqlite(apsw.sqlite_lib_version())
         try:
             self._committer = sqlite_commits.SqliteCommitter(path, durability, vfs, self.stats)
-            self._short = sqlite_schema.connect(path, write=False, vfs=vfs)
-            self._long = sqlite_schema.connect(path, write=False, vfs=vfs)
+            self._short = sqlite_opening.connect(path, write=False, vfs=vfs)
+            self._long = sqlite_opening.connect(path, write=False, vfs=vfs)
         except apsw.Error as error:
             raise sqlite_schema.store_error(error) from error
         self._long_lock = threading.Lock()
@@ -74,8 +74,9 @@ class SqliteStore:
 
     @classmethod
     async def open(cls, path: str | pathlib.Path, *, durability: Durability = "full", vfs: str | None = None) -> Self:
-        """Opens the file, making it if need be. Raises `UsageError` for a file of another program or of a newer
-        version, and on an SQLite that is known to lose data."""
+        """Opens the file, making it if need be. One that is there is not written to. Raises `UsageError` for a
+        place where no store can be, a file of another program or of a newer version, and on an SQLite that is known to
+        lose data."""
         return await asyncio.to_thread(cls, pathlib.Path(path), durability, vfs)
 
     @property

@@ -10,7 +10,8 @@ from windlass.events.errors import StoreError, StorePoisoned, WindlassError
 
 from .base import Durability
 from .groups import Job
-from .sqlite_schema import BUSY_TIMEOUT_MS, connect, prepare, store_error
+from .sqlite_opening import open_for_writing
+from .sqlite_schema import BUSY_TIMEOUT_MS, store_error
 
 CHECKPOINT_PAGES = 2_000
 """The log file is folded back into the database when it holds this many pages (8 MB)."""
@@ -25,8 +26,7 @@ class SqliteCommitter:
         self.poison: StorePoisoned | None = None
         self._wal_pages = 0
         self._scrub = False
-        self._connection = connect(path, write=True, vfs=vfs)
-        prepare(self._connection, path)
+        self._connection = open_for_writing(path, vfs)
         self._connection.set_wal_hook(self._note_wal)
         self._cursor = self._connection.cursor()
         self._synchronous = ""

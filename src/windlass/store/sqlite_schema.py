@@ -1,11 +1,8 @@
-"""The SQLite file: its tables, how a connection to it is opened, and what its errors mean. Imports apsw, so it is
-itself imported on first use only."""
+"""The SQLite file: its tables, and what its errors mean. Imports apsw, so it is itself imported on first use only."""
 
 from __future__ import annotations
 
 import errno
-import os
-import pathlib
 
 import apsw
 
@@ -77,64 +74,6 @@ def refuse_broken_sqlite(version: str) -> None:
         raise UsageError(
             f"SQLite {version} can corrupt databases in WAL mode (fixed in 3.51.3): install apsw 3.51.3 or newer"
         )
-
-
-def connect(path: pathlib.Path, *, write: bool, vfs: str | None = None) -> apsw.Connection:
-    """A connection with our settings. Writers never checkpoint by themselves: that is done when nobody waits."""
-    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if write else 0)
-    connection = apsw.Connection(str(path), flags=flags, vfs=vfs)
-    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-    connection.execute("PRAGMA foreign_keys = ON")
-    if write:
-        connection.wal_autocheckpoint(0)
-    else:
-        connection.execute("PRAGMA query_only = ON")
-    return connection
-
-
-def prepare(connection: apsw.Connection, path: pathlib.Path) -> None:
-    """Makes the tables in a new file, and refuses a file that is not ours or from a newer version, untouched."""
-    _is_new(connection, path)
-    if connection.pragma("journal_mode", "WAL") != "wal":
-        raise StoreError(f"{str(path)!r} cannot be used in WAL mode: keep it on a local disk")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.transaction_mode = "IMMEDIATE"
-    with connection:
-        # Looked at again within the transaction: another process may have made the tables meanwhile.
-        created = _is_new(connection, path)
-        if created:
-            connection.execute(SCHEMA)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    if created:
-        # SQLite syncs the directory for its journals, not for the new file itself.
-        _sync_directory(path.parent)
-
-
-def _is_new(connection: apsw.Connection, path: pathlib.Path) -> bool:
-    application, version = int(connection.pragma("application_id")), int(connection.pragma("user_version"))
-    if application == 0 and version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
-        return True
-    _check_identity(path, application, version)
-    return False
-
-
-def _check_identity(path: pathlib.Path, application: int, version: int) -> None:
-    if application != APPLICATION_ID:
-        raise UsageError(f"{str(path)!r} is an SQLite database of another program: give another path")
-    if version > SCHEMA_VERSION:
-        raise UsageError(
-            f"{str(path)!r} was written by a newer windlass (schema {version}, this one knows {SCHEMA_VERSION}): "
-            "upgrade windlass to open it"
-        )
-
-
-def _sync_directory(path: pathlib.Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def store_error(error: apsw.Error, connection: apsw.Connection | None = None) -> WindlassError:
