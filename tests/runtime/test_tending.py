@@ -40,6 +40,23 @@ class Counted(SqliteStore):
         return changed
 
 
+class Broken(SqliteStore):
+    """Breaks at its first looks in a way that no store should, and at keeping leases."""
+
+    looks = 0
+    keeps = 0
+
+    async def changed(self) -> bool:
+        self.looks += 1
+        if self.looks <= 3:
+            raise ZeroDivisionError("no store raises this")
+        return await super().changed()
+
+    async def keep(self, key: Key, **more: Any) -> None:
+        self.keeps += 1
+        raise ZeroDivisionError("nor this")
+
+
 @windlass.tool
 def add(x: int, y: int) -> int:
     "Add two numbers."
@@ -120,3 +137,35 @@ async def test_sessions_that_another_process_holds_are_not_claimed_at_its_every_
             assert not other._active
         await session.cancel()
     await idle.close()
+
+
+async def test_an_error_that_no_store_raises_is_told_once_and_the_watching_goes_on(tmp_path):
+    path = str(tmp_path / "work.db")
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
+    store = await Broken.open(path)
+    agent = worker("done")
+    async with windlass.open(store, agents=[agent], poll_ms=1) as rt, windlass.open(path) as other:
+        session = await rt.session(agent, "s")
+        await until(lambda: store.looks > 3)
+        await (await other.get("s")).set_title("seen")
+        await started(session, TitleChanged)
+    await store.close()
+    assert [(context["message"], type(context["exception"])) for context in told] == [
+        (
+            "windlass: a look at the store failed; it is tried again: ZeroDivisionError: no store raises this",
+            ZeroDivisionError,
+        )
+    ]
+
+
+async def test_a_lease_that_cannot_be_kept_for_an_unknown_reason_is_tried_again(tmp_path):
+    told: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context["message"]))
+    store = await Broken.open(tmp_path / "work.db")
+    agent = worker(never)
+    async with windlass.open(store, agents=[agent], poll_ms=NEVER_MS, lease_ms=30) as rt:
+        await (await rt.session(agent, "s")).prompt("go")
+        await until(lambda: store.keeps >= 2)
+    await store.close()
+    assert told == ["windlass: the lease of session 's' was not kept; it is tried again: ZeroDivisionError: nor this"]

@@ -3,6 +3,7 @@ more; one keeps the leases. Neither drives anything itself."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from windlass.events.errors import StaleEpoch, StoreError
@@ -15,6 +16,7 @@ class Tending(Driving):
     """The watching side of a runtime."""
 
     _looked_ms: int
+    _reported: str = ""
 
     async def _watch(self) -> None:
         """Notices what other processes wrote, timers that have come due, and sessions that nobody drives any more."""
@@ -24,6 +26,9 @@ class Tending(Driving):
                 await self._look_round()
             except StoreError:
                 self._looked_ms = self.ports.monotonic_ms() - self._lease_ms  # it may answer the next time
+            except Exception as error:  # whatever it was, a runtime that stops watching would hang without a word
+                self._looked_ms = self.ports.monotonic_ms() - self._lease_ms
+                self._report("a look at the store failed; it is tried again", error)
 
     async def _look_round(self) -> None:
         for key in [key for key, at_ms in self._wakes.items() if at_ms <= self._now_of(key)]:
@@ -86,3 +91,13 @@ class Tending(Driving):
                     self._drop(key, active)
                 except StoreError:
                     continue  # the next round may reach it; until then nothing new is begun without asking
+                except Exception as error:  # one lease that cannot be kept must not cost the others
+                    self._report(f"the lease of session {key.session!r} was not kept; it is tried again", error)
+
+    def _report(self, what: str, error: Exception) -> None:
+        """Tells the loop's exception handler, which logs it unless the program has its own; the same thing in a row is
+        told once."""
+        said = f"windlass: {what}: {type(error).__name__}: {error}"
+        if said != self._reported:
+            self._reported = said
+            asyncio.get_running_loop().call_exception_handler({"message": said, "exception": error})
