@@ -136,6 +136,21 @@ async def test_observers_of_permissions_hear_of_each_once():
     assert seen == [event.request_id for event in only(events, PermissionRequested)]
 
 
+async def test_observers_of_permissions_hear_of_their_tool_alone():
+    seen: list[Any] = []
+
+    def note(moment: Moment) -> None:
+        seen.append((moment.tool, moment.call_id))
+
+    hooks = [
+        Hook(point="permission", run=note, tool="pay"),
+        Hook(point="permission", run=note, tool="other*"),
+        guard("permission", lambda m: Allowed()),
+    ]
+    _, events = await run_once(clerk(call("pay", cents=5), "done", hooks=hooks))
+    assert seen == [("pay", event.call_id) for event in only(events, PermissionRequested)]
+
+
 async def test_a_guard_for_another_tool_is_not_asked():
     hook = guard("permission", lambda m: False, tool="other*")
     result, events = await run_once(clerk(call("pay", cents=5), hooks=[hook]))

@@ -57,7 +57,7 @@ class Watching:
         for event in events:
             for point in points_of(event):
                 if self._performer.hooks.at(point):
-                    self._performer.hooks.tell(self._performer.moment(point, _shown(event)))
+                    self._performer.hooks.tell(self._performer.moment(point, _shown(event), **_call_of(event)))
         if self._performer.hooks.at("session_save"):
             shown = {"events": [name_of(event) for event in events], "seq": self._performer.owner.state.seq}
             self._performer.hooks.tell(self._performer.moment("session_save", shown))
@@ -74,6 +74,11 @@ def points_of(event: Event) -> list[HookPoint]:
     if isinstance(event, QueueChanged) and event.operation == "steering":
         found.append("steer")
     return found
+
+
+def _call_of(event: Event) -> dict[str, str]:
+    """Which call and tool an event is about, so that only those observers hear of it that stand there for the tool."""
+    return {"call_id": event.call_id, "tool": event.tool} if isinstance(event, PermissionRequested) else {}
 
 
 def _shown(event: Event) -> dict[str, object]:
