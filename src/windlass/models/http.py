@@ -6,6 +6,8 @@ Never follows a redirect, never keeps cookies, never logs. aiohttp is imported a
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 import weakref
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -126,7 +128,7 @@ class Transport:
     """The client session of one event loop, opened at its first use and closed with its last user."""
 
     def __init__(self) -> None:
-        self.users = 0
+        self.users: weakref.WeakSet[object] = weakref.WeakSet()
         self._session: aiohttp.ClientSession | None = None
 
     def session(self) -> aiohttp.ClientSession:
@@ -150,7 +152,8 @@ class Transport:
             await session.close()
 
 
-_transports: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Transport] = weakref.WeakKeyDictionary()
+_transports: dict[asyncio.AbstractEventLoop, Transport] = {}
+_transports_lock = threading.Lock()
 
 
 def transport() -> Transport:
@@ -158,8 +161,44 @@ def transport() -> Transport:
     loop = asyncio.get_running_loop()
     found = _transports.get(loop)
     if found is None:
-        found = _transports[loop] = Transport()
+        with _transports_lock:
+            found = _transports.setdefault(loop, Transport())
     return found
+
+
+async def join(user: object) -> aiohttp.ClientSession:
+    """The client session of the running loop. Whoever comes to it first lets go those of loops that are over."""
+    found = transport()
+    if user not in found.users:
+        found.users.add(user)
+        await _close_ended()
+    return found.session()
+
+
+async def leave(user: object) -> None:
+    """Gives the running loop's transport back; the last user to do so closes it."""
+    await _close_ended()
+    found = _transports.get(asyncio.get_running_loop())
+    if found is not None:
+        found.users.discard(user)
+        if not found.users:
+            await close_transport()
+
+
+async def close_transport() -> None:
+    """Closes the running loop's transport whoever uses it: for the one who ends the loop."""
+    with _transports_lock:
+        found = _transports.pop(asyncio.get_running_loop(), None)
+    if found is not None:
+        await found.close()
+
+
+async def _close_ended() -> None:
+    with _transports_lock:
+        ended = [_transports.pop(loop) for loop in list(_transports) if loop.is_closed()]
+    for found in ended:
+        with contextlib.suppress(RuntimeError):  # what only its own loop could do is not to be had any more
+            await found.close()
 
 
 class Exchange:

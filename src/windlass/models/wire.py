@@ -28,7 +28,7 @@ from .sse import EventParser
 from .timeouts import DEFAULT_TIMEOUTS, Timeouts
 
 if TYPE_CHECKING:
-    from .http import Exchange, Transport
+    from .http import Exchange
 
 Answer = Delta | list[Delta] | Reply | Failure
 Work = Callable[["Exchange", "Sent"], Awaitable[Any]]
@@ -85,7 +85,6 @@ class WireModel:
         self._info = info
         self._format: Format = make_format(endpoint, model, info)
         self._histories = Histories(self._format.history)
-        self._transport: Transport | None = None
         self._breaker = breaker
         self._breaker_key: str | None = None
         self._urls: dict[bool, Any] = {}
@@ -195,8 +194,11 @@ class WireModel:
     async def _open(self, exchange: Exchange, sent: Sent) -> Failure | None:
         """Sends the request; none once a good answer has begun."""
         streamed = sent.request.stream
+        from .http import join
+
+        session = await join(self)
         response = await exchange.send(
-            self._session(), self._url(streamed), self._headers(sent.key, streamed), sent.body, streamed=streamed
+            session, self._url(streamed), self._headers(sent.key, streamed), sent.body, streamed=streamed
         )
         headers = response.headers
         sent.request_id = next((headers[name] for name in REQUEST_ID_HEADERS if name in headers), None)
@@ -354,15 +356,6 @@ class WireModel:
             self._urls[streamed] = found
         return found
 
-    def _session(self) -> Any:
-        from .http import transport
-
-        mine = transport()
-        if mine is not self._transport:
-            mine.users += 1
-            self._transport = mine
-        return mine.session()
-
     def _breaker_of(self, key: str | None) -> Breaker:
         if self._breaker is None or (self._breaker_key is not None and self._breaker_key != (key or "")):
             digest = hashlib.sha256((key or "").encode()).hexdigest()[:16]
@@ -371,12 +364,10 @@ class WireModel:
         return self._breaker
 
     async def close(self) -> None:
-        """Gives the shared client session back; the last model to do so closes it."""
-        mine, self._transport = self._transport, None
-        if mine is not None:
-            mine.users -= 1
-            if mine.users <= 0:
-                await mine.close()
+        """Gives the client session that is shared on this event loop back; the last model to do so closes it."""
+        from .http import leave
+
+        await leave(self)
 
 
 def make_format(endpoint: Endpoint, model: str, info: ModelInfo) -> Format:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 from windlass.events.base import Event
@@ -115,15 +115,28 @@ def run_sync(
     agent: Agent, prompt: Prompt, *, store: Place | None = None, session: str | None = None, overrides: Overrides
 ) -> Result:
     """`run` without an event loop of one's own; inside a running one the work goes to a thread."""
+
+    def alone() -> Result:
+        return asyncio.run(_tidied(run(agent, prompt, store=store, session=session, overrides=overrides)))
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(run(agent, prompt, store=store, session=session, overrides=overrides))
+        return alone()
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(max_workers=1) as pool:
-        work = pool.submit(lambda: asyncio.run(run(agent, prompt, store=store, session=session, overrides=overrides)))
-        return work.result()
+        return pool.submit(alone).result()
+
+
+async def _tidied(work: Coroutine[Any, Any, Result]) -> Result:
+    """Closes the connections with the loop that they belong to: a model that was given lives on without them."""
+    try:
+        return await work
+    finally:
+        from windlass.models.http import close_transport
+
+        await close_transport()
 
 
 def fitted(agent: Agent, session: str | None, overrides: Overrides) -> tuple[Agent, dict[str, Any]]:
