@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import warnings
+from typing import Any
 
 from tests.simulator.scenes import KEY, Scene, first, prompt
 from windlass.events.calls import MountReceived, ToolBody
+from windlass.events.context import CompactReceived
 from windlass.events.permissions import PermissionApproved
 from windlass.events.runs import InterruptReceived
-from windlass.events.sessions import NoticeGiven
+from windlass.events.sessions import ChangePins, ChangeReceived, ChangeSettings, NoticeGiven
 from windlass.events.specs import Policy, Rule, Settings
+from windlass.models.base import Request
 from windlass.runtime.agent import Agent, Budget
 from windlass.runtime.approvals import PermissionAsk, QuestionAsk
 from windlass.runtime.attached import weighed
@@ -470,3 +473,27 @@ def test_a_person_is_not_waited_for_by_a_process_that_lost_the_session():
         assert [task.get_name() for task in scene.world.loop.tasks_of(one.actor)] == []
 
     Scene([call("pay", n=1)], "done", approver=never, policy=Policy([Rule(action="ask")])).play(story)
+
+
+def test_what_is_pinned_while_a_summary_is_written_stays_whatever_the_settings_say_by_then():
+    busy = [fail("server_error")]
+
+    def answer(request: Request) -> Any:
+        return busy.pop() if request.lane == "compact" and busy else "done"
+
+    async def story(scene: Scene) -> None:
+        runner = await scene.runner()
+        await scene.begin(runner)
+        for name in ("p1", "p2", "p3", "p4"):
+            await scene.send(runner, prompt(name))
+            await asyncio.sleep(1.0)
+        await scene.send(runner, CompactReceived(command_id="c1"))
+        await scene.until("retry.planned")
+        third = [seq for seq, name in enumerate(scene.names(), 1) if name == "prompt.received"][2]
+        await scene.send(runner, ChangeReceived(command_id="c2", change=ChangeSettings(settings=Settings())))
+        await scene.send(runner, ChangeReceived(command_id="c3", change=ChangePins(pin=(third,))))
+        assert "compaction.finished" not in scene.names()
+        await scene.until("compaction.finished")
+        assert third in [ref.seq for ref in scene.world.watch.logs[KEY].state.history]
+
+    Scene(answer=answer, settings=Settings(keep_exchanges=1)).play(story)

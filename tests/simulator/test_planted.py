@@ -169,16 +169,16 @@ def lets_pass_what_a_broken_guard_was_to_judge(patch: pytest.MonkeyPatch) -> Non
 
 
 def forgets_what_is_pinned(patch: pytest.MonkeyPatch) -> None:
-    cuts = context.older
+    cuts = context._kept
 
-    def older(state: State, *given: Any) -> Any:
+    def kept(state: State, *given: Any) -> Any:
         pinned, state.pinned = state.pinned, {}
         try:
             return cuts(state, *given)
         finally:
             state.pinned = pinned
 
-    patch.setattr(context, "older", older)
+    patch.setattr(context, "_kept", kept)
 
 
 @pytest.mark.parametrize(

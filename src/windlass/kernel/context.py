@@ -78,13 +78,17 @@ def older(state: State, keep: int | None = None) -> tuple[list[ItemRef], list[in
     parts = units(state.history)
     keep = state.settings.keep_exchanges if keep is None else keep
     head, tail = parts[:-keep], parts[-keep:]
+    return [ref for unit in head for ref in unit], _kept(state, head, tail)
+
+
+def _kept(state: State, head: list[list[ItemRef]], tail: list[list[ItemRef]]) -> list[int]:
+    """What stays verbatim of exchanges that leave: what is pinned, and the last request where none comes after it."""
     leaving = [ref for unit in head for ref in unit]
     kept = {ref.seq for ref in leaving if ref.seq in state.pinned}
     if not any(ref.kind == "user" for unit in tail for ref in unit):
         said = [ref.seq for ref in leaving if ref.kind == "user"]
         kept.update(said[-1:])
-    kept = _whole_units(head, kept)
-    return leaving, sorted(kept)
+    return sorted(_whole_units(head, kept))
 
 
 def _whole_units(parts: list[list[ItemRef]], kept: set[int]) -> set[int]:
@@ -227,11 +231,9 @@ def paged_out(leaving: list[ItemRef], gone: list[ItemRef]) -> ContextPagedOut:
 
 
 def span(state: State) -> tuple[list[ItemRef], list[int]]:
-    """The items that the compaction under way is about."""
+    """The items that the compaction under way is about, whatever the settings say by now, and what stays of them."""
     leaving = state.history[: state.compaction.items]
-    _, kept = older(state)
-    inside = {ref.seq for ref in leaving}
-    return leaving, [seq for seq in kept if seq in inside]
+    return leaving, _kept(state, units(leaving), units(state.history[state.compaction.items :]))
 
 
 def give_up(
