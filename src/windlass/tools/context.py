@@ -308,6 +308,10 @@ class ToolContext:
         """Calls `changed()` on the loop whenever a wait for a person begins or ends. Called by the plane."""
         self._asked.append(changed)
 
+    def off_wait(self, changed: Any) -> None:
+        """Takes that back. Called by the plane."""
+        self._asked.remove(changed)
+
     def _pause(self, by: int) -> None:
         self._waiting += by
         for changed in self._asked:

@@ -26,8 +26,14 @@ class Deadline:
         context.on_wait(self._waits)
         self._start()
 
+    def close(self) -> None:
+        """The tool has ended. Nothing is left that points from one to the other and back: a cycle would wait for the
+        collector, one for each call."""
+        self.stop()
+        self._context.off_wait(self._waits)
+
     def stop(self) -> None:
-        """The tool has ended."""
+        """The time stands still."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

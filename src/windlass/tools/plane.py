@@ -66,7 +66,7 @@ class LocalPlane:
                 raise
             return timed_out(tool.options.timeout_ms)
         finally:
-            deadline.stop()
+            deadline.close()
         if deadline.settle():
             _drop(outcome)
             return timed_out(tool.options.timeout_ms)
