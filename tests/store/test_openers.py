@@ -164,7 +164,7 @@ async def test_a_path_without_its_folder_or_of_a_folder_is_refused_with_the_way_
 @pytest.fixture
 def shared() -> Iterator[pathlib.Path]:
     """A folder that an ordinary user reaches, and the rights of one while the test runs."""
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir=_open_to_all()) as name:
         os.chmod(name, 0o755)
         asyncio.run(_make(pathlib.Path(name) / "a.db"))
         os.chmod(pathlib.Path(name) / "a.db", 0o444)
@@ -178,6 +178,15 @@ def shared() -> Iterator[pathlib.Path]:
             if root:
                 os.seteuid(0)
             os.chmod(name, 0o755)
+
+
+def _open_to_all() -> str:
+    """A folder for temporary files that every user reaches; the usual one may lie beneath a private one."""
+    for place in (tempfile.gettempdir(), "/dev/shm", "/var/tmp"):
+        folder = pathlib.Path(place).resolve()
+        if folder.is_dir() and all(parent.stat().st_mode & 0o001 for parent in (folder, *folder.parents)):
+            return str(folder)
+    raise AssertionError("there is no folder for temporary files that every user reaches")
 
 
 async def _make(path: pathlib.Path) -> None:

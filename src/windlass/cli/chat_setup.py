@@ -26,6 +26,9 @@ DEFAULTS = {
     "deny": "everything else is refused",
 }
 
+FOLDER_CHARS_MAX = 48
+"""A longer path is told by its end: where one is, is there."""
+
 
 def summary(state: State) -> list[str]:
     """What a session is set up with, a line each; nothing is said of what there is none of."""
@@ -75,7 +78,10 @@ def _limits(limits: Limits) -> Sequence[str]:
 
 
 def _folder(state: State) -> str:
-    return visible(state.workspace.cwd) if state.workspace is not None else ""
+    if state.workspace is None:
+        return ""
+    path = visible(state.workspace.cwd)
+    return path if len(path) <= FOLDER_CHARS_MAX else f"…{path[-FOLDER_CHARS_MAX:]}"
 
 
 LINES: dict[str, Callable[[State], str]] = {
