@@ -253,17 +253,11 @@ class Bound:
         text = f"{SUMMARY_REQUEST}\nWhat was asked of it: {wanted}" if wanted else SUMMARY_REQUEST
         asked = UserItem(key="summary-request", content=(Text(text=text),))
         span = [*items[: state.compaction.items], asked]
-        own = effect.model == self.info.name
-        settings = msgspec.structs.replace(
-            self.agent.model_settings if own else ModelSettings(),
-            max_output_tokens=effect.output_tokens,
-            tool_choice="auto",
-        )
         return Request(
             model=effect.model,
             instructions=state.settings.summary_instructions or SUMMARY_INSTRUCTIONS,
             items=span,
-            settings=settings,
+            settings=self._settings_aside(effect),
             session=state.session_id,
             lane="compact",
             attempt=effect.request_id,
@@ -273,22 +267,21 @@ class Bound:
         """What is sent for a tool or a judge: its words alone, nothing of the conversation."""
         assert asked.body is not None
         body = asked.body
-        own = effect.model == self.info.name
-        settings = msgspec.structs.replace(
-            self.agent.model_settings if own else ModelSettings(),
-            max_output_tokens=effect.output_tokens,
-            tool_choice="auto",
-        )
         return Request(
             model=effect.model,
             instructions=body.instructions,
             items=[UserItem(key="asked", content=(Text(text=body.prompt),))],
             output=self._output_schema(body.output_schema) if body.output_schema is not None else None,
-            settings=settings,
+            settings=self._settings_aside(effect),
             session=state.session_id,
             lane=effect.lane,
             attempt=effect.request_id,
         )
+
+    def _settings_aside(self, effect: CallModel) -> ModelSettings:
+        """What a request outside of the conversation is sent with: the agent's settings are for its own model alone."""
+        own = self.agent.model_settings if effect.model == self.info.name else ModelSettings()
+        return msgspec.structs.replace(own, max_output_tokens=effect.output_tokens, tool_choice="auto")
 
     def offered(self, state: State) -> tuple[ToolSchema, ...]:
         """The tools that a model is told of in this state, in the order in which they were set."""

@@ -25,6 +25,7 @@ from windlass.events.errors import (
     StorageFull,
     StoreError,
     StorePoisoned,
+    UsageError,
 )
 from windlass.events.items import HistoryItem
 from windlass.events.record import Sealed
@@ -308,10 +309,20 @@ class Owner:
             self._refs.append(ref)
         return self._items
 
-    def forget(self, seq: int) -> None:
-        """Drops what memory has of an event: its content is another one now."""
-        self._events.pop(seq, None)
-        self._refs, self._items, self._names = [], [], {}
+    async def erase(self, seq: int, *, by: str, why: str) -> None:
+        """Erases the content of an event, a large result beside it included, from the store and from memory. Nothing is
+        added meanwhile, so nobody reads it in between. Raises `UsageError` while a run is active."""
+        await self.settled()
+        event = await self.event(seq)
+        async with self._lock:
+            if self.stale or self.state.active:
+                raise UsageError(f"session {self.key.session!r} is at work: wait until it rests, or interrupt it first")
+            whole = getattr(getattr(event, "body", None), "whole", None)
+            await self.store.erase(self.key, seq, by=by, why=why, at_ms=self.now_ms())
+            if whole is not None:
+                await self.store.erase_blob(self.key.tenant, whole.digest)
+            self._events.pop(seq, None)
+            self._refs, self._items, self._names = [], [], {}
 
     def _forget(self) -> None:
         wanted = set(self._wanted())

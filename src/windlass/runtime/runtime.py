@@ -471,17 +471,12 @@ class Runtime(Tending):
         active = await self._ensure_driven(key)
         if active is None:
             raise UsageError(f"nothing can be erased from here: {await self._why_not(key)}")
-        owner = active.owner
-        await owner.settled()
-        if owner.state.active:
-            raise UsageError(f"session {key.session!r} is at work: wait until it rests, or interrupt it first")
-        event = await owner.event(seq)
-        whole = getattr(getattr(event, "body", None), "whole", None)
-        await self.store.erase(key, seq, by=by, why=why, at_ms=owner.now_ms())
-        if whole is not None:
-            await self.store.erase_blob(key.tenant, whole.digest)
-        owner.forget(seq)
-        await owner.take(ContentErased(seq=seq, by=by, why=why))
+        try:
+            await active.owner.erase(seq, by=by, why=why)
+            await active.owner.take(ContentErased(seq=seq, by=by, why=why))
+        except StaleEpoch:
+            self._drop(key, active)
+            await self.erase(key, seq, by=by, why=why)
 
     # --- forks ---
 

@@ -380,7 +380,8 @@ class Session:
 
     async def erase(self, seq: int, why: str, *, actor: str = "user") -> None:
         """Erases the content of one event for good, from the log, from memory and from what models are sent; who did it
-        and why stays on record, and the log still verifies. The session must rest, and this process own it."""
+        and why stays on record, and the log still verifies. The session must rest, and this process own it. What the
+        agent's own code says (instructions, tools) is said again at the next request: change the code."""
         await self.runtime.erase(self.key, seq, by=actor, why=why)
 
     async def clear(self) -> str:
