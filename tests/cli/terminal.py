@@ -60,6 +60,7 @@ class Terminal:
         (self._room / "conf").write_text(SETTINGS, encoding="utf-8")
         self._environ = {**_environ(folder, colour=colour), **(environ or {})}
         self._tmux("new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(folder), "exec true")
+        self.end()  # a pane whose program has ended looks otherwise, and when tmux sees that it has is tmux's own affair
 
     def __enter__(self) -> Terminal:
         return self
@@ -133,7 +134,7 @@ class Terminal:
 
     def steered(self) -> dict[str, str]:
         """What a program can do to a terminal besides showing text: its title, its other screen, the clipboard, the
-        cursor, what keys and the mouse send."""
+        cursor (which tmux itself hides when a program has ended), what keys and the mouse send."""
         names = "pane_title alternate_on cursor_flag insert_flag keypad_cursor_flag keypad_flag origin_flag wrap_flag"
         names += " mouse_any_flag scroll_region_upper"
         facts = {name: self._ask(f"#{{{name}}}") for name in names.split()}

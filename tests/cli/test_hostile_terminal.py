@@ -116,6 +116,7 @@ def test_fake_prompt_cannot_be_taken_for_a_real_one(fresh: Terminal):
     assert "  ── windlass asks · bcd ───" in lines  # the model's, behind a margin
     assert "  bcd> y" in lines
     assert not [line for line in lines if line.startswith(("bcd", "pay wants to run\n"))]
+    assert fresh.steered() == before | {"cursor_flag": "1"}  # it is there to be typed at
     fresh.line("n")
     assert fresh.end() == 0
     assert fresh.steered() == before

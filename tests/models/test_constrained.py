@@ -270,7 +270,7 @@ async def test_call_cut_off_by_the_limit_is_malformed_and_never_run():
     assert isinstance(pieces[-1], Reply)
     assert pieces[-1].finish == "length"
     assert pieces[-1].calls == (
-        ProposedCall(ordinal=0, tool="add", malformed=CALL[:40], error="the call was cut off by the token limit"),
+        ProposedCall(ordinal=0, tool="add", malformed=CALL[:40], error="the call was cut off before its end"),
     )
 
 

@@ -12,7 +12,7 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -28,6 +28,7 @@ from windlass.events.items import (
     ToolSchema,
     UserItem,
 )
+from windlass.events.usage import Usage
 from windlass.models import embedded
 from windlass.models.base import CallPartDelta, Model, ModelInfo, Reply, Request, TextPart
 from windlass.models.catalogue import open_model
@@ -43,6 +44,7 @@ from windlass.models.embedded import (
     model_path,
 )
 from windlass.models.pull import pull
+from windlass.models.repeating import ENDLESS
 
 ADD = ToolSchema(
     name="add",
@@ -309,3 +311,38 @@ async def test_engine_that_fails_gives_a_typed_failure(
     (end,) = [piece async for piece in pieces()]
     assert isinstance(end, Failure)
     assert (end.kind, end.retryable, end.provider) == (kind, retryable, "embedded")
+
+
+def piece(text: str | None, count: int) -> dict[str, object]:
+    """A chunk as the engine writes it."""
+    delta = {} if text is None else {"content": text}
+    timings = {"cache_n": 30, "prompt_n": 10, "predicted_n": count}
+    return {"choices": [{"delta": delta, "finish_reason": None}], "timings": timings}
+
+
+class Endless:
+    """An engine's server that writes the same sentence until it is told to stop, and counts the pieces it wrote."""
+
+    def __init__(self, opening: str) -> None:
+        self.opening = opening
+        self.count = 0
+
+    def handle_chat_completions(self, body: object, callback: Callable[[dict[str, object]], bool]) -> None:
+        text = self.opening
+        while not callback(piece(text, self.count)) and self.count < 1_000:
+            self.count, text = self.count + 1, "In Oslo it is 02:42. "
+
+
+async def test_answer_that_repeats_itself_without_end_is_ended(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    server = Endless('{"tool": "answer", "arguments": {"text": "')
+    monkeypatch.setattr(embedded, "load", lambda path, window: server)
+    (tmp_path / "model.gguf").touch()
+    agent = ConstrainedModel(EmbeddedModel(tmp_path / "model.gguf"), tiny=True)
+    pieces = [found async for found in agent.stream(said("What time is it?", tools=(ADD,)))]
+    reply = pieces[-1]
+    assert isinstance(reply, Reply)
+    assert "".join(found.text for found in pieces if isinstance(found, TextPart)) == "In Oslo it is 02:42."
+    assert reply.blocks == (Text(text="In Oslo it is 02:42."),)
+    assert (reply.finish, reply.warnings) == ("stop", (ENDLESS,))
+    assert server.count < 6
+    assert reply.usage == Usage(input_tokens=40, output_tokens=server.count, cache_read_tokens=30)

@@ -20,6 +20,7 @@ from windlass.events.usage import Usage
 
 from .base import CallPartDelta, Delta, Model, ModelInfo, Reply, Request
 from .constrained_examples import solved_examples, tool_lines
+from .repeating import ENDLESS
 from .reply_reader import Watch, read_reply, remaining
 from .tool_words import (
     ANSWER_NAMES,
@@ -196,7 +197,7 @@ class Asking:
         self._usage += reply.usage
         self._duration_ms += reply.duration_ms
         written = "".join(block.text for block in reply.blocks if isinstance(block, Text))
-        meant = read_reply(written, self.tools, self.answer, cut=reply.finish == "length")
+        meant = read_reply(written, self.tools, self.answer, cut=reply.finish == "length" or ENDLESS in reply.warnings)
         if isinstance(meant, str):
             self._note(written, meant)
             return None

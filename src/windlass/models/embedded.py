@@ -23,6 +23,7 @@ from windlass.events.items import AssistantItem, HistoryItem
 from windlass.events.usage import Price, Usage
 
 from .base import Delta, Model, ModelInfo, Reply, Request, TextPart
+from .repeating import ENDLESS, Repeats
 
 if TYPE_CHECKING:
     import asyncio
@@ -216,10 +217,10 @@ class Answer:
         self._loop = loop
         self._info = info
         self._begun = time.monotonic()
-        self._written: list[str] = []
+        self._written = Repeats()
         self._first_ms: int | None = None
         self._finish: FinishReason | None = None
-        self._usage: dict[str, Any] = {}
+        self._timings: dict[str, Any] = {}
         self._error: Failure | None = None
 
     def run(self, engine: Engine, on_load: ProgressHook | None, body: dict[str, Any]) -> None:
@@ -233,21 +234,27 @@ class Answer:
             self._put(self._failed(kind, f"the embedded model refused: {error}", retryable=False))
 
     def _chunk(self, chunk: dict[str, Any]) -> bool:
-        """One piece from the engine. The answer is whether to stop."""
+        """One piece from the engine. The answer is whether to stop: nobody listens, or it would go on for ever."""
         if "error" in chunk:
             self._error = self._refused(chunk["error"])
-        if chunk.get("usage"):
-            self._usage = chunk["usage"]
+        if "timings" in chunk:
+            self._timings = chunk["timings"]
         for choice in chunk.get("choices") or ():
             text = choice.get("delta", {}).get("content")
             if text:
                 if self._first_ms is None:
                     self._first_ms = self._elapsed_ms()
-                self._written.append(text)
-                self._put(text)
+                self._show(self._written.feed(text))
             if choice.get("finish_reason"):
+                self._show(self._written.rest())
                 self._finish = "length" if choice["finish_reason"] == "length" else "stop"
-        return self.left.is_set()
+        if self._written.endless:
+            self._finish = "stop"
+        return self._written.endless or self.left.is_set()
+
+    def _show(self, text: str) -> None:
+        if text:
+            self._put(text)
 
     def _put(self, piece: str | Reply | Failure) -> None:
         if not self.left.is_set():
@@ -261,22 +268,23 @@ class Answer:
             return self._error
         if self._finish is None:
             return self._failed("truncated_reply", "the embedded model stopped without an end")
-        written = "".join(self._written)
+        written = self._written.text
         if not written:
             return self._failed("empty_reply", "the embedded model wrote nothing")
-        details = self._usage.get("prompt_tokens_details") or {}
+        cached = self._timings.get("cache_n", 0)
         return Reply(
             blocks=(Text(text=written),),
             finish=self._finish,
             usage=Usage(
-                input_tokens=self._usage.get("prompt_tokens", 0),
-                output_tokens=self._usage.get("completion_tokens", 0),
-                cache_read_tokens=details.get("cached_tokens", 0),
+                input_tokens=cached + self._timings.get("prompt_n", 0),
+                output_tokens=self._timings.get("predicted_n", 0),
+                cache_read_tokens=cached,
             ),
             model=self._info.model,
             provider=self._info.provider,
             duration_ms=self._elapsed_ms(),
             first_output_ms=self._first_ms,
+            warnings=(ENDLESS,) if self._written.endless else (),
         )
 
     def _refused(self, error: dict[str, Any]) -> Failure:
@@ -307,7 +315,8 @@ def chat_body(request: Request, info: ModelInfo) -> dict[str, Any]:
         "max_tokens": min(asked, info.max_output_tokens or OUTPUT_TOKENS_MAX),
         "temperature": settings.temperature or 0.0,
         "stream": True,
-        "stream_options": {"include_usage": True},
+        # What was used so far, in every piece: an answer may be left before its end.
+        "timings_per_token": True,
         # Progress on the prompt gives the engine's caller a say before the first token.
         "return_progress": True,
         "cache_prompt": True,

@@ -49,10 +49,10 @@ def read_reply(written: str, tools: dict[str, ToolSchema], answer: str, *, cut: 
 
 
 def read_half(written: str, tools: dict[str, ToolSchema], answer: str) -> ProposedCall | Text | None:
-    """What an answer means that the token limit cut off: the text so far, or a call that cannot be made."""
+    """What an answer means that was cut off: the text so far, or a call that cannot be made."""
     opening = OPENING.match(written)
     if opening and opening[1] in tools:
-        why = "the call was cut off by the token limit"
+        why = "the call was cut off before its end"
         return ProposedCall(ordinal=0, tool=opening[1], malformed=written, error=why)
     text = OPENING_TEXT.match(written, opening.end()) if opening and opening[1] == answer else None
     return Text(text=unescaped(written[text.end() :])[0]) if text else None
