@@ -26,17 +26,6 @@ PRELOADED = (concurrent.futures.thread, sqlite_commits, sqlite_reads, sqlite_wri
 LEASE_MS = 1
 """Leases run out at once: every life takes over from a dead one."""
 APPENDING = 1
-ACK_BYTES = 256
-"""Every acknowledgement is as long as this, which divides a page: a kill can cut a write in two where it goes from one
-page to the next, and half a line would pass for something that was acknowledged."""
-
-
-class WholeAcks(Acks):
-    """Acknowledgements of one length each."""
-
-    def say(self, text: str) -> None:
-        assert len(text.encode()) < ACK_BYTES
-        super().say(text.ljust(ACK_BYTES - 1))
 
 
 class Busy:
@@ -74,7 +63,7 @@ def write_through_points(child: Child, arguments: dict[str, Any]) -> None:
 async def _write(child: Child, arguments: dict[str, Any], opening: Awaitable[Store] | None = None) -> None:
     place = pathlib.Path(arguments["place"])
     store = await (opening or opener(arguments["store"])(place))
-    acks = WholeAcks(str(place / "acks.txt"))
+    acks = Acks(str(place / "acks.txt"))
     busy = Busy(child)
     rounds = arguments.get("rounds", 1_000_000)
     sessions = [

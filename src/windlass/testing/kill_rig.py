@@ -34,6 +34,10 @@ import msgspec
 READY_TIMEOUT_S = 30.0
 """How long a child may take until it is at work, and how long one that is not killed may live."""
 ERROR_CHARS_MAX = 4_000
+ACK_BYTES = 256
+"""The length of each acknowledgement in its file. It divides every page size, so that none lies on two pages."""
+
+_ACK_END = b"\n"
 
 _READY, _MARK, _POINTS, _TARGET, _ERROR = 0, 1, 8, 16, 32
 _SHARED_BYTES = 8_192
@@ -84,23 +88,48 @@ class Child:
 
 
 class Acks:
-    """The oracle: a file to which a child writes what was acknowledged to it. One write each, so that a line is there
-    whole or not at all."""
+    """The oracle: a file to which a child writes what was acknowledged to it, in slots of one length.
+
+    A kill can cut a write in two where it goes from one page of the file to the next, and half a line would pass for
+    something that was acknowledged and is gone. So no slot lies on two pages, and one that is cut all the same (a full
+    disk can do it) is told by its missing end: what it says was never given."""
 
     def __init__(self, path: str) -> None:
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        if begun := os.fstat(self._handle).st_size % ACK_BYTES:
+            # The slot that an earlier life left torn is filled up, and stays torn: the next one must begin behind it.
+            self._write(bytes(ACK_BYTES - begun))
 
     def say(self, text: str) -> None:
-        os.write(self._handle, text.encode() + b"\n")
+        """Keeps one line, of fewer than `ACK_BYTES` bytes; blanks at its end are not kept."""
+        data = text.encode()
+        if len(data) >= ACK_BYTES or b"\n" in data:
+            raise ValueError(f"an acknowledgement is one line of fewer than {ACK_BYTES} bytes: {text!r}")
+        self._write(data.ljust(ACK_BYTES - 1) + _ACK_END)
+
+    def _write(self, data: bytes) -> None:
+        written = os.write(self._handle, data)
+        if written != len(data):
+            raise OSError(f"only {written} of {len(data)} bytes of an acknowledgement could be written")
 
     @staticmethod
     def read(path: str) -> list[str]:
-        """All lines so far, none if there is no file yet."""
-        try:
-            with open(path, encoding="utf-8") as file:
-                return file.read().splitlines()
-        except FileNotFoundError:
-            return []
+        """All lines that were given so far, none if there is no file yet."""
+        return [slot.rstrip().decode() for slot in _slots(path) if slot.endswith(_ACK_END)]
+
+    @staticmethod
+    def torn(path: str) -> list[bytes]:
+        """What is left of lines whose writing was cut."""
+        return [slot.rstrip(b"\0") for slot in _slots(path) if not slot.endswith(_ACK_END)]
+
+
+def _slots(path: str) -> list[bytes]:
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return []
+    return [data[start : start + ACK_BYTES] for start in range(0, len(data), ACK_BYTES)]
 
 
 class KillRig:
