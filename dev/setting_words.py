@@ -12,7 +12,7 @@ WORDS: dict[str, str] = {
     "open.tenant": "whose sessions these are; nothing reaches from one tenant to another",
     "open.ports": "how the runtime touches the world: clock, chance, tasks; the simulator gives its own",
     "open.approver": "who is asked where an agent names nobody itself",
-    "open.lease_ms": "how long others wait for a process that they cannot see",
+    "open.lease_ms": "how long others wait for a process that they cannot see; at most ten minutes",
     "open.poll_ms": "how often the store is asked for what other processes wrote",
     "open.tools": "the code of tools that sessions mounted before, for when such a session is gone on with here",
     "open.plane": "where tools run; in this process where absent",

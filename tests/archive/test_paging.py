@@ -246,7 +246,8 @@ async def test_what_is_brought_back_is_bounded(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("agents", "why"), [([], "agent 'talker', which is not bound here"), ([agent_of()], "another process drives it")]
+    ("agents", "why"),
+    [([], "agent 'talker', which is not bound here"), ([agent_of()], "another runtime of this process drives it")],
 )
 async def test_a_page_in_from_elsewhere_says_why_it_cannot_be(tmp_path, agents, why):
     path = str(tmp_path / "work.db")

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import pathlib
-from collections.abc import Iterator
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from windlass.cli import stores
+from windlass.runtime.runtime import LEASE_MS
+from windlass.store import open_store, runners
+from windlass.store.base import LEASE_MS_MAX, Key
+
 from . import work
-from .screens import settled
-from .terminal import Terminal
+from .screens import Place, settled
+from .terminal import PATIENCE_S, PROGRAM, Terminal
 
 WAIT = ("--wait", "20")
 
@@ -64,22 +74,115 @@ def test_another_process_approves_what_the_first_one_asks_about(driving: Termina
     assert "← paid I-7\n  Done: I-7 is paid.\n" in driving.history()
 
 
-def test_idle_is_told_from_running(driving: Terminal, beside: Terminal):
+def test_idle_is_told_from_running_and_who_runs_it_is_named(driving: Terminal, beside: Terminal):
     start(driving, "slow", beside, "model requested")
     assert beside.shown("wake", "s") == "session 's' is running: the session is at work already. Nothing was sent.\n"
-    assert settled(beside.shown("ps")) == (
-        "SESSION  STATE    AGENT  AGE    COST  WAITING FOR  TITLE\n"
-        "s        running  slow   0 s    $0    -            Go.\n"
+    process = f"process {driving.pid}"
+    assert settled_but_for_processes(beside.shown("ps")) == (
+        f"SESSION  STATE    AGENT  AGE    COST  {'DRIVEN BY':<{len(process)}}  WAITING FOR  TITLE\n"
+        f"s        running  slow   0 s    $0    {process}  -            Go.\n"
     )
     shown = beside.shown("show", "s")
-    assert "state    running: a process drives it now\n" in shown
+    assert f"state    running: {process} drives it now\n" in shown
+    assert "open in" not in shown
     assert shown.endswith("\n\n  windlass logs s -f\n")
 
 
-def test_session_that_was_cut_off_says_so_once_nobody_holds_it(driving: Terminal, beside: Terminal):
+def test_programs_learn_who_runs_it(driving: Terminal, beside: Terminal):
+    start(driving, "slow", beside, "model requested")
+    for words in (("ps", "--json"), ("show", "s", "--json")):
+        answer = printed(driving, *words)
+        found = answer[0] if isinstance(answer, list) else answer
+        assert found["held"] is True
+        runner, until_ms = found["holder"].pop("runner"), found["holder"].pop("until_ms")
+        host = runners.whereabouts(runner).host
+        assert found["holder"] == {"epoch": 1, "host": host, "pid": driving.pid, "here": True}
+        assert 0 < until_ms - stores.now_ms() <= LEASE_MS
+
+
+def test_narrow_screen_names_who_runs_it_beneath(driving: Terminal, beside: Terminal):
+    start(driving, "slow", beside, "model requested")
+    with Terminal(driving.folder, columns=44) as narrow:
+        assert settled_but_for_processes(narrow.shown("ps")) == (
+            "SESSION  STATE    AGENT  AGE    COST\n"
+            "s        running  slow   0 s    $0\n"
+            "  “Go.”\n"
+            f"  driven by process {driving.pid}\n"
+        )
+
+
+def test_session_that_rests_in_a_chat_says_where_it_is_open(driving: Terminal, beside: Terminal):
+    driving.start("chat", "--agent", "agents.py:free", "--session", "s")
+    driving.wait_for("> ")
+    driving.type("Pay.")
+    driving.key("Enter")
+    driving.wait_for("Done: I-7 is paid.")
+    wait_until_idle(beside)
+    shown = beside.shown("show", "s")
+    assert "state    idle\n" in shown
+    assert f"open in  process {driving.pid}\n" in shown
+    driving.key("C-d")
+    assert driving.end() == 0
+    assert "open in" not in beside.shown("show", "s")
+
+
+def wait_until_idle(beside: Terminal) -> None:
+    for _ in range(100):
+        if " idle " in beside.shown("ps"):
+            return
+    raise AssertionError("it never came to rest")
+
+
+def test_process_on_another_machine_is_named_with_its_host(place: Callable[[Place], pathlib.Path], terminal: Terminal):
+    terminal.folder = place("made")
+    taken_by(terminal.folder, "march", "runner-1/build-7@0abc-1:4711:99")
+    taken_by(terminal.folder, "done", "runner-2/" + "long-" * 8)
+    taken_by(terminal.folder, "poll", "by hand \x1b[31m")
+    lines = settled(terminal.shown("ps", "--agent", "clerk")).splitlines()
+    assert lines == [
+        "SESSION  STATE  AGENT  AGE    COST",
+        "march    asked  clerk  0 s    $0",
+        "  “the march one”",
+        "  driven by process 7 on build-7",
+        "  waits for permission p8 (pay)",
+    ]
+    assert "open in  process 4711 on build-7\n" in terminal.shown("show", "march")
+    assert "open in  a process on long-long-long-long-long-l…\n" in terminal.shown("show", "done")
+    assert "open in  'by hand \\x1b[31m'\n" in terminal.shown("show", "poll")
+    assert terminal.shown("deny", "march", "--wait", "0").splitlines()[-2:] == [
+        "kept in the inbox; process 4711 on build-7 drives the session and has not",
+        "  taken it yet",
+    ]
+
+
+def taken_by(folder: pathlib.Path, session: str, runner: str) -> None:
+    async def take() -> None:
+        store = await open_store(folder / "windlass.db")
+        await store.claim(Key("default", session), runner=runner, ttl_ms=LEASE_MS_MAX, now_ms=stores.now_ms())
+        await store.close()
+
+    asyncio.run(take())
+
+
+def settled_but_for_processes(text: str) -> str:
+    """A screen whose columns are as wide as the real numbers make them."""
+    numbers = re.findall(r"process (\d+)", text)
+    text = settled(text)
+    for number in numbers:
+        text = text.replace("process 7", f"process {number}", 1)
+    return text
+
+
+def printed(terminal: Terminal, *words: str) -> Any:
+    """What a command prints for programs, where no screen is in the way."""
+    done = subprocess.run([*PROGRAM, *words], cwd=terminal.folder, capture_output=True, check=True, timeout=PATIENCE_S)
+    return json.loads(done.stdout)
+
+
+def test_session_that_was_cut_off_says_so_at_once(driving: Terminal, beside: Terminal):
+    """Its lease still lasts, but its process is known to be gone."""
     start(driving, "slow", beside, "model requested")
     driving.kill()
-    give_up_lease(driving.folder / "windlass.db")
     assert settled(beside.shown("ps")) == (
         "SESSION  STATE    AGENT  AGE    COST  WAITING FOR                    TITLE\n"
         "s        running  slow   0 s    $0    whoever runs 'slow' (cut off)  Go.\n"
@@ -87,12 +190,3 @@ def test_session_that_was_cut_off_says_so_once_nobody_holds_it(driving: Terminal
     shown = beside.shown("show", "s")
     assert "state    running: cut off, and nobody drives it now\n" in shown
     assert shown.endswith("\n\n  windlass run --agent FILE.py:slow --session s\n")
-
-
-def give_up_lease(store: pathlib.Path) -> None:
-    """Has the lease of a dead process be over, which else takes a few seconds."""
-    import apsw
-
-    base = apsw.Connection(str(store))
-    base.execute("update sessions set until_ms = 0")
-    base.close()

@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 import windlass
 from windlass.events.errors import LeaseHeld
 from windlass.runtime import liveness
+from windlass.store import runners
 from windlass.store.base import Key
 from windlass.testing.scripted import ScriptedModel, hang
 
@@ -19,6 +21,7 @@ HOLDER = """
 import asyncio, os, signal, sys, time
 from windlass.runtime.ports import SystemPorts
 from windlass.store import open_store
+from windlass.store import runners
 from windlass.store.base import Key
 
 async def main():
@@ -67,10 +70,10 @@ async def test_the_lease_of_a_killed_process_is_taken_at_once_and_a_living_ones_
 
 
 def test_only_a_process_that_is_certainly_gone_is_gone():
-    assert not liveness.gone(f"runner-x{liveness.mark()}")
+    assert not liveness.gone(liveness.named("runner-x"))
     assert not liveness.gone("runner-x"), "nothing is known of it"
     assert not liveness.gone(f"runner-x@00000000-0000:{os.getpid()}:1"), "another machine, or before a restart"
-    assert liveness.gone(f"runner-x@{liveness.boot_id()}:{os.getpid()}:1"), "another process had this number before"
+    assert liveness.gone(f"runner-x@{liveness.room()}:{os.getpid()}:1"), "another process had this number before"
 
 
 async def test_a_runtime_that_takes_nothing_up_leaves_other_sessions_alone(tmp_path):
@@ -105,3 +108,63 @@ async def test_a_fork_is_found_again_by_its_id(tmp_path):
         branch = await runtime.session(agent, "branch")
         await branch.prompt("second")
         assert (await branch.result()).text == "two"
+
+
+def test_a_runner_is_named_by_its_process_and_its_host():
+    mine = liveness.named("runner-x")
+    where = runners.whereabouts(mine)
+    assert (where.pid, where.start, where.room) == (os.getpid(), liveness.started_at(os.getpid()), liveness.room())
+    assert where.host
+    assert liveness.told(mine) == "another runtime of this process"
+    parent = runners.runner_name("runner-x", msgspec.structs.replace(where, pid=os.getppid()))
+    assert liveness.told(parent) == f"process {os.getppid()}"
+    elsewhere = runners.runner_name("runner-x", msgspec.structs.replace(where, room="0-1", host="build-7"))
+    assert liveness.told(elsewhere) == f"process {os.getpid()} on build-7"
+    assert liveness.told("runner-x") == "'runner-x'"
+
+
+def test_a_process_of_another_container_is_not_taken_for_a_dead_one():
+    """Its number means nothing here: containers of one machine count their processes apart."""
+    boot, _, numbers = liveness.room().rpartition("-")
+    assert boot
+    for room in (boot, f"{boot}-{int(numbers) + 1}"):
+        assert not liveness.gone(f"runner-x@{room}:{os.getpid()}:1")
+
+
+async def test_who_has_a_session_is_named_to_whoever_cannot_have_it(tmp_path):
+    path = tmp_path / "work.db"
+    agent = windlass.Agent("a", model=ScriptedModel(["one"]))
+    async with windlass.open(str(path), agents=[agent]) as runtime:
+        session = await runtime.session(agent, "held")
+        await session.prompt("first")
+        await session.result()
+    holder = hold(path)
+    try:
+        async with windlass.open(str(path), agents=[agent]) as runtime:
+            session = await runtime.session(agent, "held")
+            with pytest.raises(windlass.UsageError, match=f"erased from here: process {holder.pid} drives it$"):
+                await session.erase(2, why="no reason")
+            with pytest.raises(LeaseHeld, match=rf"session 'held' is held by process {holder.pid} on [\w.-]+$"):
+                await runtime.store.claim(Key("default", "held"), runner="me", ttl_ms=1, now_ms=runtime.ports.now_ms())
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+async def test_a_dead_neighbour_whose_clock_was_ahead_is_not_waited_for_either(tmp_path):
+    path = str(tmp_path / "work.db")
+    agent = windlass.Agent("a", model=ScriptedModel(["one", "two"]))
+    key, year_ms = Key("default", "held"), 365 * 86_400_000
+    async with windlass.open(path, agents=[agent]) as runtime:
+        session = await runtime.session(agent, "held")
+        await session.prompt("first")
+        await session.result()
+    async with windlass.open(path, agents=[agent]) as runtime:
+        dead, ahead_ms = f"runner-x@{liveness.room()}:{os.getpid()}:1", runtime.ports.now_ms() + year_ms
+        await runtime.store.claim(key, runner=dead, ttl_ms=15_000, now_ms=ahead_ms)
+        session = await runtime.session(agent, "held")
+        await session.prompt("second")
+        assert (await session.result()).text == "two"
+        holder = await runtime.store.holder(key, now_ms=runtime.ports.now_ms())
+        assert holder is not None
+        assert holder.runner == runtime.runner

@@ -200,7 +200,7 @@ async def test_two_runtimes_on_one_store_never_both_drive_a_session(tmp_path):
         await entered.wait()
         async with windlass.open(store, agents=[two], poll_ms=10) as second:
             other = await second.session(two, "s")
-            assert "drives it" in (await second.drive("s")).reason
+            assert (await second.drive("s")).reason == "another runtime of this process drives it"
             watching = asyncio.ensure_future(_texts(other))
             await other.prompt("and this", behavior="steer")
             await started(session, PromptReceived, count=2)
@@ -253,6 +253,12 @@ async def test_a_runner_that_lost_its_lease_stops_and_its_late_outcome_is_droppe
         await sound(other)
     await first.close()
     assert runs == [1]
+
+
+@pytest.mark.parametrize("lease_ms", [600_001, -1])
+def test_a_lease_that_no_store_would_give_is_refused_when_it_is_asked_for(lease_ms):
+    with pytest.raises(windlass.UsageError, match=f"a lease lasts 0 to 600000 ms, not {lease_ms}"):
+        windlass.open(MemoryStore(), lease_ms=lease_ms)
 
 
 async def test_a_command_to_a_runner_that_lost_its_lease_goes_through_the_inbox():

@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from typing import Any
 
 import msgspec
 
-from windlass.store.base import IndexRow, Query
+from windlass.store.base import Holder, IndexRow, Query
 
 from . import options, stores, words
 from .text import Paint, cells, hung, is_terminal, one_line, tell, visible, width_of
 
 HEAD = ("SESSION", "STATE", "AGENT", "AGE", "COST")
+DRIVER = "DRIVEN BY"
+"""A column that is there only where somebody drives something."""
 REST = ("WAITING FOR", "TITLE")
 NOTHING = "-"
 TITLE_CHARS = (60, 40, 20)
@@ -32,19 +35,25 @@ async def show(args: argparse.Namespace) -> int:
     async with stores.opened(args) as store:
         query = query_of(args)
         rows = await store.find(query)
-        held = await stores.held(store, query, rows)
+        holders = await stores.holders_of(store, rows)
     if args.json:
-        plain = [{**msgspec.to_builtins(row), "held": row.session in held} for row in rows]
+        plain = [plain_row(row, holders.get(row.session)) for row in rows]
         print(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
         return 0
     if not rows:
         tell(none(args))
         return 0
-    for line in table(rows, held, stores.now_ms(), width_of(sys.stdout) if is_terminal(sys.stdout) else WIDE):
+    drivers = {session: stores.driver(holder) for session, holder in holders.items()}
+    for line in table(rows, drivers, stores.now_ms(), width_of(sys.stdout) if is_terminal(sys.stdout) else WIDE):
         print(line)
     if len(rows) == args.limit:
         tell(f"the {words.plural(args.limit, 'session')} that changed last; --limit shows more")
     return 0
+
+
+def plain_row(row: IndexRow, holder: Holder | None) -> dict[str, Any]:
+    """A row for programs."""
+    return {**msgspec.to_builtins(row), "held": holder is not None, "holder": stores.plain_holder(holder)}
 
 
 def none(args: argparse.Namespace) -> str:
@@ -63,51 +72,55 @@ def query_of(args: argparse.Namespace) -> Query:
     return Query(tenant=args.tenant, states=states, agent=args.agent, text=args.text, limit=max(1, args.limit))
 
 
-def table(rows: list[IndexRow], held: set[str], now: int, width: int) -> list[str]:
-    """The rows as text. Where they are wider than the screen, titles are cut; where that is not enough, what a session
-    waits for and its title stand beneath it."""
+def table(rows: list[IndexRow], drivers: dict[str, str], now: int, width: int) -> list[str]:
+    """The rows as text. Where they are wider than the screen, titles are cut; where that is not enough, who drives a
+    session, what it waits for and its title stand beneath it."""
     paint = Paint()
+    head = (*HEAD, *((DRIVER,) if drivers else ()), *REST)
     for most in TITLE_CHARS:
-        lines = words.table([(*HEAD, *REST), *(cells_of(row, waits(row, held, now), now, most) for row in rows)])
+        lines = words.table([head, *(cells_of(row, drivers, now, most) for row in rows)])
         if max(map(cells, lines)) <= width:
             return [lines[0], *(painted(line, row, paint) for line, row in zip(lines[1:], rows, strict=True))]
-    short = words.table([HEAD, *(cells_of(row, "", now, 0)[: len(HEAD)] for row in rows)])
+    short = words.table([HEAD, *(cells_of(row, {}, now, 0)[: len(HEAD)] for row in rows)])
     found = [short[0]]
     for line, row in zip(short[1:], rows, strict=True):
         found.append(painted(line, row, paint))
-        found += [piece for more in beneath(row, waits(row, held, now)) for piece in hung(more, width, "    ")]
+        found += [piece for more in beneath(row, drivers, now) for piece in hung(more, width, "    ")]
     return found
 
 
-def cells_of(row: IndexRow, waiting: str, now: int, title: int) -> tuple[str, ...]:
+def cells_of(row: IndexRow, drivers: dict[str, str], now: int, title: int) -> tuple[str, ...]:
     return (
         visible(row.session),
         row.state,
         visible(row.agent) or NOTHING,
         words.span(now - row.updated_ms) if row.updated_ms else NOTHING,
         words.dollars(row.cost_nanos),
-        waiting or NOTHING,
+        *((drivers.get(row.session, NOTHING),) if drivers else ()),
+        waits(row, drivers, now) or NOTHING,
         one_line(row.title, title) if row.title and title else NOTHING,
     )
 
 
-def beneath(row: IndexRow, waiting: str) -> list[str]:
+def beneath(row: IndexRow, drivers: dict[str, str], now: int) -> list[str]:
     """What does not fit beside a session."""
     title = [f"  “{one_line(row.title, TITLE_CHARS[0])}”"] if row.title else []
-    return title + ([f"  waits for {waiting}"] if waiting else [])
+    driven = [f"  driven by {drivers[row.session]}"] if row.session in drivers else []
+    waiting = waits(row, drivers, now)
+    return title + driven + ([f"  waits for {waiting}"] if waiting else [])
 
 
 def painted(line: str, row: IndexRow, paint: Paint) -> str:
     return line.replace(f" {row.state} ", f" {paint(row.state, COLOURS.get(row.state, ''))} ", 1)
 
 
-def waits(row: IndexRow, held: set[str], now: int) -> str:
+def waits(row: IndexRow, drivers: dict[str, str], now: int) -> str:
     """What would make a session go on; empty where nothing is awaited."""
     if row.waiting_for:
         return one_line(", ".join(row.waiting_for), 200)
     if row.next_wake_ms is not None:
         left = row.next_wake_ms - now
         return f"its time, in {words.span(left)}" if left > 0 else "its time has come: whoever drives it"
-    if row.owed and row.session not in held:
+    if row.owed and row.session not in drivers:
         return f"whoever runs {visible(row.agent)!r} (cut off)"
     return ""

@@ -34,8 +34,8 @@ async def send(store: Store, key: Key, command: Command, what: str, args: argpar
         after = [event for event in delivered.events if isinstance(event, Terminal)]
         ended = f"; then {name_of(after[-1]).replace('.', ' ')}" if after else ""
         tell(f"taken by the process that drives the session{ended}")
-    elif await stores.is_held(store, key):
-        tell("kept in the inbox; the process that drives the session has not taken it yet")
+    elif (holder := await stores.holder_of(store, key)) is not None:
+        tell(f"kept in the inbox; {stores.driver(holder)} drives the session and has not taken it yet")
     else:
         agent = visible((await stores.row_of(store, key)).agent)
         tell(f"kept in the inbox; nobody drives this session now. It goes on when agent {agent!r} is run:")

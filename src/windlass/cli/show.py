@@ -33,27 +33,29 @@ async def show(args: argparse.Namespace) -> int:
         found = await stores.folded(store, key)
         waiting = await store.inbox(key)
         forks = await store.forks(key)
-        held = await stores.is_held(store, key)
+        holder = await stores.holder_of(store, key)
     if args.json:
         plain = msgspec.to_builtins(overview(found.state))
-        plain |= {"session": key.session, "seq": found.state.seq, "inbox": len(waiting), "forks": forks, "held": held}
+        plain |= {"session": key.session, "seq": found.state.seq, "inbox": len(waiting), "forks": forks}
+        plain |= {"held": holder is not None, "holder": stores.plain_holder(holder)}
         plain |= {"open": [msgspec.to_builtins(ask) for ask in found.state.asks.values()]}
         print(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
         return 0
-    for line in about(key, found.state, held=held, inbox=len(waiting), forks=forks):
+    driver = stores.driver(holder) if holder is not None else ""
+    for line in about(key, found.state, driver=driver, inbox=len(waiting), forks=forks):
         tell(line, indent=" " * LABEL_WIDTH)
     asked = open_questions(found, options.place_of(args), sending.at(args))
-    for line in asked or ["", *how_to_go_on(found.state, visible(key.session), sending.at(args), held=held)]:
+    for line in asked or ["", *how_to_go_on(found.state, visible(key.session), sending.at(args), held=bool(driver))]:
         print(line)
     return 0
 
 
-def about(key: Key, state: State, *, held: bool, inbox: int, forks: list[str]) -> list[str]:
-    """The session in a few lines."""
+def about(key: Key, state: State, *, driver: str, inbox: int, forks: list[str]) -> list[str]:
+    """The session in a few lines. `driver` is whoever has it now, in words."""
     view = overview(state)
     rows = [
         ("session", f"{visible(key.session)}{f'  “{one_line(view.title, 48)}”' if view.title else ''}"),
-        ("state", state_of(state, held=held)),
+        ("state", state_of(state, driver)),
         ("agent", f"{visible(view.agent)}   model {visible(state.model.name)}   mode {state.mode}"),
         ("tools", ", ".join(map(visible, state.tools)) or "none"),
         ("log", f"{words.plural(state.seq, 'record')}, {words.plural(state.turns, 'turn')}"),
@@ -61,6 +63,8 @@ def about(key: Key, state: State, *, held: bool, inbox: int, forks: list[str]) -
         ("begun", words.moment(view.created_ms)),
         ("changed", words.moment(view.updated_ms)),
     ]
+    if driver and not state.active:
+        rows.append(("open in", driver))
     if view.next_wake_ms is not None:
         rows.append(("wakes", words.moment(view.next_wake_ms)))
     if state.queue:
@@ -72,7 +76,7 @@ def about(key: Key, state: State, *, held: bool, inbox: int, forks: list[str]) -
     return words.table(rows)
 
 
-def state_of(state: State, *, held: bool) -> str:
+def state_of(state: State, driver: str) -> str:
     """What it does, and where it rests, why."""
     view = overview(state)
     if view.waiting_for:
@@ -80,7 +84,7 @@ def state_of(state: State, *, held: bool) -> str:
     if state.resumable and view.state == "idle":
         return "idle: its last run was stopped and may go on"
     if state.active:
-        return f"{view.state}: {'a process drives it now' if held else 'cut off, and nobody drives it now'}"
+        return f"{view.state}: {f'{driver} drives it now' if driver else 'cut off, and nobody drives it now'}"
     return view.state
 
 

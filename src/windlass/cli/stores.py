@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 
@@ -23,15 +24,19 @@ from windlass.kernel import log
 from windlass.kernel.decide import step
 from windlass.kernel.evolve import evolve, tick
 from windlass.kernel.state import State
-from windlass.store import open_store
-from windlass.store.base import InboxCommand, IndexRow, Key, Query, Store
+from windlass.runtime import liveness
+from windlass.store import open_store, runners
+from windlass.store.base import Holder, InboxCommand, IndexRow, Key, Query, Store
 from windlass.store.chain import history
 
 from .options import NEWEST, STORE_VARIABLE, WAIT_S, is_there, place_of
+from .text import one_line
 
 PREFIX_MIN = 3
 FIND_MAX = 10_000
 POLL_S = 0.05
+DRIVER_CHARS_MAX = 40
+"""How much of whoever drives a session is shown."""
 
 
 @asynccontextmanager
@@ -159,20 +164,37 @@ async def deliver(store: Store, key: Key, command: Command, *, wait_s: float = W
     return Delivered(command_id=command.command_id, taken=True, events=events)
 
 
-async def held(store: Store, query: Query, rows: list[IndexRow]) -> set[str]:
-    """Which of the rows that a query gave are held by a process now, or by one that died a moment ago."""
-    free = msgspec.structs.replace(query, free_at_ms=now_ms(), limit=FIND_MAX)
-    at_liberty = {row.session for row in await store.find(free)}
-    return {row.session for row in rows} - at_liberty
+async def holder_of(store: Store, key: Key) -> Holder | None:
+    """Who has a session now; None where nobody has, or a process that is certainly gone."""
+    found = await store.holder(key, now_ms=now_ms())
+    return found if found is not None and not liveness.gone(found.runner) else None
 
 
-async def is_held(store: Store, key: Key) -> bool:
-    """Whether a process has a session now."""
-    row = await store.get_index(key)
-    if row is None:
-        return False
-    query = Query(tenant=key.tenant, agent=row.agent or None, text=key.session)
-    return key.session in await held(store, query, [row])
+async def holders_of(store: Store, rows: list[IndexRow]) -> dict[str, Holder]:
+    """The same for the sessions of many rows, by their ids; those that nobody has are not in it."""
+    found = {}
+    for row in rows:
+        try:
+            holder = await holder_of(store, Key(row.tenant, row.session))
+        except NotFound:  # deleted meanwhile
+            continue
+        if holder is not None:
+            found[row.session] = holder
+    return found
+
+
+def driver(holder: Holder) -> str:
+    """Who drives a session, in words: a process of this machine by its number, one of another with its host."""
+    return one_line(liveness.told(holder.runner), DRIVER_CHARS_MAX)
+
+
+def plain_holder(holder: Holder | None) -> dict[str, Any] | None:
+    """The same for programs."""
+    if holder is None:
+        return None
+    where = runners.whereabouts(holder.runner)
+    known = {"host": where.host or None, "pid": where.pid, "here": liveness.is_here(where)}
+    return {**msgspec.to_builtins(holder), **known}
 
 
 async def row_of(store: Store, key: Key) -> IndexRow:

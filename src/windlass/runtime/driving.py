@@ -26,6 +26,7 @@ from windlass.store.base import Key, Origin, Query
 from windlass.tools.threads import Threads
 from windlass.tools.tool import AnyTool
 
+from . import liveness
 from .approvals import Approver
 from .archive import LogArchive
 from .attached import Attached
@@ -317,7 +318,8 @@ class Driving(Reading):
         row = await self.store.get_index(key)
         if row is not None and row.agent not in self._bound:
             return f"waiting for agent {row.agent!r}, which is not bound here: name it in open(agents=[...])"
-        return "another process drives it"
+        holder = await self.store.holder(key, now_ms=self.ports.now_ms())
+        return f"{liveness.told(holder.runner) if holder is not None else 'another process'} drives it"
 
     async def _drive_owed(self) -> None:
         """Takes up the sessions that are owed work and whose agent is bound here."""

@@ -9,15 +9,18 @@ import os
 import pathlib
 import re
 
-PATTERN = re.compile(r"@(?P<boot>[0-9a-f-]+):(?P<pid>\d+):(?P<start>\d+)$")
+from windlass.store.runners import Whereabouts, process_of, runner_name, whereabouts
 
 
-def boot_id() -> str:
-    """What tells this machine since its last start from every other; empty where it cannot be said."""
+def room() -> str:
+    """What tells the processes that can be seen from here from all others: this machine since its last start, and the
+    namespace of process numbers, of which each container has its own. Empty where it cannot be said."""
     try:
-        return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        numbers = re.search(r"\d+", os.readlink("/proc/self/ns/pid"))
     except OSError:
         return ""
+    return f"{boot}-{numbers[0]}" if numbers else ""
 
 
 def started_at(pid: int) -> str:
@@ -32,15 +35,31 @@ def started_at(pid: int) -> str:
     return "" if dead else fields[19].decode("ascii")
 
 
-def mark() -> str:
-    """What a runner of this process adds to its name; empty where processes cannot be told apart."""
-    boot, start = boot_id(), started_at(os.getpid())
-    return f"@{boot}:{os.getpid()}:{start}" if boot and start else ""
+def named(runner_id: str) -> str:
+    """The name of a runner of this process, which says where it is as far as that can be said."""
+    import socket
+
+    pid = os.getpid()
+    where = Whereabouts(host=socket.gethostname(), room=room(), pid=pid, start=started_at(pid))
+    return runner_name(runner_id, where)
 
 
 def gone(runner: str) -> bool:
     """Whether a runner was a process of this machine that is certainly not there any more."""
-    found = PATTERN.search(runner)
-    if found is None or found["boot"] != boot_id():
+    where = whereabouts(runner)
+    if where.pid is None or not is_here(where):
         return False
-    return started_at(int(found["pid"])) != found["start"]
+    return started_at(where.pid) != where.start
+
+
+def is_here(where: Whereabouts) -> bool:
+    """Whether a process would be seen from here, under its number."""
+    return bool(where.room) and where.room == room()
+
+
+def told(runner: str) -> str:
+    """A runner in words: a process of this machine by its number alone, one of another with its host."""
+    where = whereabouts(runner)
+    if not is_here(where):
+        return process_of(runner)
+    return "another runtime of this process" if where.pid == os.getpid() else process_of(runner, host=False)

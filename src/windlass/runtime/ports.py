@@ -89,7 +89,7 @@ class SystemPorts:
         return f"{text[:8]}-{text[8:12]}-7{text[13:16]}-{'89ab'[int(text[16], 16) % 4]}{text[17:20]}-{text[20:]}"
 
     def runner(self) -> str:
-        return f"runner-{self.fresh_id()}{liveness.mark()}"
+        return liveness.named(f"runner-{self.fresh_id()}")
 
     def gone(self, runner: str) -> bool:
         return liveness.gone(runner)

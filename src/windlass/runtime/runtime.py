@@ -36,6 +36,7 @@ from windlass.events.sessions import (
 from windlass.kernel import log
 from windlass.store.base import Durability, InboxCommand, Key, Origin, Query, Store
 from windlass.store.chain import history
+from windlass.store.keys import check_ttl
 from windlass.tools.threads import Threads
 
 from .admission import check_size
@@ -95,7 +96,7 @@ class Runtime(Tending):
         self.approver = approver
         self.runner = self.ports.runner()
         self.parked: dict[Key, str] = {}
-        self._lease_ms = lease_ms
+        self._lease_ms = check_ttl(lease_ms)
         self._poll_ms = poll_ms
         self._plane = plane
         self._hook_threads = Threads(THREADS_MAX, ORPHANS_MAX)

@@ -22,6 +22,8 @@ BLOB_BYTES_MAX = 256 * 1024 * 1024
 COMMAND_BYTES_MAX = 4 * 1024 * 1024
 INBOX_COMMANDS_MAX = 10_000
 """How many commands may wait in one inbox; a further one is refused with `StorageFull`."""
+LEASE_MS_MAX = 600_000
+"""The longest lease, and how long one is believed that reaches further ahead: a clock must have been wrong then."""
 SNAPSHOTS_KEPT = 4
 """How many snapshots of a session a store keeps; older ones are dropped as new ones come."""
 
@@ -84,6 +86,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """What was cut from this log and not yet told in it; told again on each claim until an append is kept."""
 
 
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Who holds a session, under which epoch, and until when that is believed if nothing more is heard."""
+
+    runner: str
+    epoch: int
+    until_ms: int
+
+
 class InboxCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A command on its way to a session's owner. `data` is the encoded fact that it will become."""
 
@@ -121,7 +131,7 @@ class IndexRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions to list. Everything given must hold; `metadata` pairs must all be there; `text` is searched in
     session id, title and agent, ignoring case; `unread` is whether commands wait in the inbox; at `free_at_ms` nobody's
-    lease lasts. Newest change first."""
+    lease lasts, as it is written. Newest change first."""
 
     tenant: str = "default"
     states: tuple[str, ...] = ()
@@ -191,7 +201,8 @@ class Store(Protocol):
         """Takes the session for `runner` and raises its epoch; with `renew`, the runner that took it last keeps its
         epoch (also when it gave the lease back, or let it run out, and nobody has taken the session since). Raises
         `LeaseHeld` while another runner's lease lasts, `NotFound` for an unknown session, `Damaged` for a log that
-        may only be read."""
+        may only be read, `UsageError` for a `ttl_ms` above `LEASE_MS_MAX`. A lease that reaches further ahead than that
+        is believed for `LEASE_MS_MAX` from the first claim through this handle that met it, unless it is prolonged."""
         ...
 
     async def keep(self, key: Key, *, runner: str, epoch: int, ttl_ms: int, now_ms: int) -> None:
@@ -200,6 +211,11 @@ class Store(Protocol):
 
     async def release(self, key: Key, *, runner: str, epoch: int) -> None:
         """Gives the lease back; the epoch stays. Nothing happens if it was lost before."""
+        ...
+
+    async def holder(self, key: Key, *, now_ms: int) -> Holder | None:
+        """Whose lease lasts at `now_ms`, which is whom a claim would be refused for; None where there is none. Raises
+        `NotFound` for an unknown session."""
         ...
 
     async def append(

@@ -23,6 +23,7 @@ from .base import (
     Claim,
     Durability,
     Head,
+    Holder,
     InboxCommand,
     IndexRow,
     Key,
@@ -216,6 +217,11 @@ class FileMapStore:
             await self._need(key)
             await self._memory.release(key, runner=runner, epoch=epoch)
             await self._put_lease(key)
+
+    async def holder(self, key: Key, *, now_ms: int) -> Holder | None:
+        async with self._lock(key):
+            await self._need(key)
+            return await self._memory.holder(key, now_ms=now_ms)
 
     async def _put_lease(self, key: Key) -> None:
         ledger = self._memory.ledger(key)

@@ -18,6 +18,7 @@ from .base import (
     Claim,
     Durability,
     Head,
+    Holder,
     InboxCommand,
     IndexRow,
     Key,
@@ -95,6 +96,10 @@ class JsonlStore:
     async def release(self, key: Key, *, runner: str, epoch: int) -> None:
         check_key(key)
         await self._do(lambda files: files.release(key, runner, epoch))
+
+    async def holder(self, key: Key, *, now_ms: int) -> Holder | None:
+        check_key(key)
+        return await self._do(lambda files: files.view(key).holder(now_ms))
 
     # --- the log
 

@@ -18,9 +18,10 @@ import msgspec
 from windlass.events.errors import Damaged, NotFound, StorageFull
 from windlass.events.record import GENESIS, Sealed
 
-from .base import SNAPSHOTS_KEPT, Claim, Head, InboxCommand, IndexRow, Key, Origin, Recovered, Sent, Snapshot
+from .base import SNAPSHOTS_KEPT, Claim, Head, Holder, InboxCommand, IndexRow, Key, Origin, Recovered, Sent, Snapshot
 from .disk import Disk
 from .jsonl_lines import INBOX, LOG, LogLine, frame_append, frame_command, parse_append, scan
+from .leases import Sightings
 from .ledger import Ledger
 
 INBOX_FILE_BYTES = 256 * 1024
@@ -61,13 +62,14 @@ class KeptIndex(msgspec.Struct, frozen=True):
 
 
 class Files:
-    """What views share: the disk, and which files the next sync must cover."""
+    """What views share: the disk, which files the next sync must cover, and what was seen of leases."""
 
     def __init__(self, disk: Disk) -> None:
         self.disk = disk
         self.unsynced: set[int] = set()
         self.unsynced_directories: set[pathlib.Path] = set()
         self.wrote = False
+        self.sightings = Sightings()
 
     def sync(self) -> None:
         """Makes everything written so far last."""
@@ -250,9 +252,12 @@ class SessionView:
         self.undamaged(self.inbox_damage)
         return self.ledger.inbox(limit)
 
+    def holder(self, now_ms: int) -> Holder | None:
+        return self.ledger.holder(now_ms, self.files.sightings)
+
     def claim(self, runner: str, ttl_ms: int, now_ms: int, renew: bool) -> Claim:
         self.writable()
-        claim = self.ledger.claim(runner, ttl_ms, now_ms, renew)
+        claim = self.ledger.claim(runner, ttl_ms, now_ms, renew, self.files.sightings)
         self.put_lease()
         return msgspec.structs.replace(claim, recovered=tuple(self.untold))
 

@@ -10,7 +10,17 @@ import re
 from windlass.events.errors import UsageError
 from windlass.events.record import APPEND_BYTES_MAX, Sealed
 
-from .base import BLOB_BYTES_MAX, COMMAND_BYTES_MAX, ID_CHARS_MAX, InboxCommand, IndexRow, Key, Origin, blob_digest
+from .base import (
+    BLOB_BYTES_MAX,
+    COMMAND_BYTES_MAX,
+    ID_CHARS_MAX,
+    LEASE_MS_MAX,
+    InboxCommand,
+    IndexRow,
+    Key,
+    Origin,
+    blob_digest,
+)
 
 FILE_NAME_CHARS_MAX = 120
 """Longer encoded ids are cut and end in a digest: file systems stop at 255 bytes."""
@@ -41,6 +51,13 @@ def check_key(key: Key) -> Key:
     check_id("tenant", key.tenant)
     check_id("session id", key.session)
     return key
+
+
+def check_ttl(ttl_ms: int) -> int:
+    """How long a lease is to last, if one may last so long."""
+    if not 0 <= ttl_ms <= LEASE_MS_MAX:
+        raise UsageError(f"a lease lasts 0 to {LEASE_MS_MAX} ms, not {ttl_ms}")
+    return ttl_ms
 
 
 def check_origin(key: Key, origin: Origin) -> None:

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from windlass.events.errors import CommandTaken, LeaseHeld, SeqConflict, StaleEpoch, StorageFull, UsageError
 from windlass.events.record import GENESIS, Sealed
 
-from .base import INBOX_COMMANDS_MAX, Claim, Head, InboxCommand, Key, Origin, Sent, TakenCommand
-from .keys import check_sealed
+from .base import INBOX_COMMANDS_MAX, Claim, Head, Holder, InboxCommand, Key, Origin, Sent, TakenCommand
+from .keys import check_sealed, check_ttl
+from .leases import Lease, Sightings
+from .runners import process_of
 
 
 def judge_epoch(key: Key, given: int, epoch: int, owner: str) -> None:
@@ -27,11 +29,11 @@ def judge_next(key: Key, sealed: Sealed, seq: int, chain: str) -> None:
         raise SeqConflict(f"session {key.session!r}: the append continues another history than the one up to {seq}")
 
 
-def judge_claim(key: Key, runner: str, now_ms: int, renew: bool, lease: tuple[int, str, int]) -> int:
-    """The epoch that a claim gets, given the lease as (epoch, owner, until_ms). Raises `LeaseHeld`."""
-    epoch, owner, until_ms = lease
-    if owner != runner and until_ms > now_ms:
-        raise LeaseHeld(f"session {key.session!r} is held by {owner!r}", owner=owner, until_ms=until_ms)
+def judge_claim(key: Key, runner: str, now_ms: int, renew: bool, lease: Lease, sightings: Sightings) -> int:
+    """The epoch that a claim gets, given the lease that is there. Raises `LeaseHeld`."""
+    epoch, owner, _ = lease
+    if owner != runner and (until_ms := sightings.note(key, lease, now_ms)) > now_ms:
+        raise LeaseHeld(f"session {key.session!r} is held by {process_of(owner)}", owner=owner, until_ms=until_ms)
     return epoch if renew and owner == runner else epoch + 1
 
 
@@ -70,15 +72,24 @@ class Ledger:
     def head(self, damage: str = "") -> Head:
         return Head(seq=self.seq, hash=self.chain, epoch=self.epoch, origin=self.origin, damage=damage)
 
-    def claim(self, runner: str, ttl_ms: int, now_ms: int, renew: bool) -> Claim:
-        self.epoch = judge_claim(self.key, runner, now_ms, renew, (self.epoch, self.owner, self.until_ms))
+    @property
+    def lease(self) -> Lease:
+        return self.epoch, self.owner, self.until_ms
+
+    def holder(self, now_ms: int, sightings: Sightings) -> Holder | None:
+        return sightings.holder(self.key, self.lease, now_ms)
+
+    def claim(self, runner: str, ttl_ms: int, now_ms: int, renew: bool, sightings: Sightings) -> Claim:
+        check_ttl(ttl_ms)
+        self.epoch = judge_claim(self.key, runner, now_ms, renew, self.lease, sightings)
         self.owner, self.until_ms = runner, now_ms + ttl_ms
         return Claim(epoch=self.epoch, head=self.head(), until_ms=self.until_ms)
 
     def keep(self, runner: str, epoch: int, ttl_ms: int, now_ms: int) -> None:
+        check_ttl(ttl_ms)
         judge_epoch(self.key, epoch, self.epoch, self.owner)
         if self.owner != runner:
-            raise StaleEpoch(f"session {self.key.session!r} was taken by {self.owner!r}")
+            raise StaleEpoch(f"session {self.key.session!r} was taken by {process_of(self.owner)}")
         self.until_ms = now_ms + ttl_ms
 
     def release(self, runner: str, epoch: int) -> bool:

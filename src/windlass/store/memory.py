@@ -19,6 +19,7 @@ from .base import (
     Claim,
     Durability,
     Head,
+    Holder,
     InboxCommand,
     IndexRow,
     Key,
@@ -30,6 +31,7 @@ from .base import (
     blob_digest,
 )
 from .keys import check_blob, check_command, check_digest, check_id, check_key, check_origin, check_sealed
+from .leases import Sightings
 from .ledger import Ledger
 from .search import ledger_fits, select
 
@@ -63,6 +65,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._sessions: dict[Key, _Session] = {}
         self._blobs: dict[tuple[str, str], tuple[bytes, str]] = {}
+        self._sightings = Sightings()
         self._writes = 0
         self._seen_writes = 0
         self.stats: dict[str, int] = {"appends": 0, "commits": 0, "syncs": 0}
@@ -99,7 +102,7 @@ class MemoryStore:
         return last[0].epoch
 
     async def claim(self, key: Key, *, runner: str, ttl_ms: int, now_ms: int, renew: bool = False) -> Claim:
-        claim = self._session(key).ledger.claim(runner, ttl_ms, now_ms, renew)
+        claim = self._session(key).ledger.claim(runner, ttl_ms, now_ms, renew, self._sightings)
         self._wrote()
         return claim
 
@@ -109,6 +112,9 @@ class MemoryStore:
     async def release(self, key: Key, *, runner: str, epoch: int) -> None:
         if self._session(key).ledger.release(runner, epoch):
             self._wrote()
+
+    async def holder(self, key: Key, *, now_ms: int) -> Holder | None:
+        return self._session(key).ledger.holder(now_ms, self._sightings)
 
     # --- the log
 

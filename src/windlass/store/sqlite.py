@@ -19,6 +19,7 @@ from .base import (
     Claim,
     Durability,
     Head,
+    Holder,
     InboxCommand,
     IndexRow,
     Key,
@@ -30,7 +31,8 @@ from .base import (
     blob_digest,
 )
 from .groups import GroupWriter
-from .keys import check_blob, check_command, check_digest, check_id, check_key, check_origin, check_sealed
+from .keys import check_blob, check_command, check_digest, check_id, check_key, check_origin, check_sealed, check_ttl
+from .leases import Sightings
 from .search import check_query
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ class SqliteStore:
         self._closed = False
         self._sent = 0
         self._seen = (-1, 0)
+        self._sightings = Sightings()
         self.stats: dict[str, int] = {"appends": 0, "commits": 0, "syncs": 0, "checkpoints": 0, "group_max": 0}
         sqlite_schema.refuse_broken_sqlite(apsw.sqlite_lib_version())
         try:
@@ -132,15 +135,23 @@ class SqliteStore:
 
     async def claim(self, key: Key, *, runner: str, ttl_ms: int, now_ms: int, renew: bool = False) -> Claim:
         check_key(key)
-        return await self._write(lambda cursor: self._ops.claim(cursor, key, runner, ttl_ms, now_ms, renew))
+        check_ttl(ttl_ms)
+        work = functools.partial(self._ops.claim, key=key, runner=runner, ttl_ms=ttl_ms, now_ms=now_ms, renew=renew)
+        return await self._write(functools.partial(work, sightings=self._sightings))
 
     async def keep(self, key: Key, *, runner: str, epoch: int, ttl_ms: int, now_ms: int) -> None:
         check_key(key)
+        check_ttl(ttl_ms)
         await self._write(lambda cursor: self._ops.keep(cursor, key, runner, epoch, now_ms + ttl_ms))
 
     async def release(self, key: Key, *, runner: str, epoch: int) -> None:
         check_key(key)
         await self._write(lambda cursor: self._ops.release(cursor, key, runner, epoch))
+
+    async def holder(self, key: Key, *, now_ms: int) -> Holder | None:
+        check_key(key)
+        found = self._read(lambda cursor: self._ops.find_session(cursor, key))
+        return self._sightings.holder(key, found.lease, now_ms)
 
     # --- the log
 

@@ -26,7 +26,9 @@ from .base import (
     Snapshot,
     TakenCommand,
 )
+from .leases import Lease, Sightings
 from .ledger import judge_adopted, judge_claim, judge_epoch, judge_next
+from .runners import process_of
 from .sqlite_schema import SEQ_BITS, SEQ_MASK
 
 Cursor = apsw.Cursor
@@ -59,6 +61,10 @@ class Found(msgspec.Struct, frozen=True):
         if self.origin_session is None or self.origin_seq is None or self.origin_hash is None:
             return None
         return Origin(session=self.origin_session, seq=self.origin_seq, hash=self.origin_hash)
+
+    @property
+    def lease(self) -> Lease:
+        return self.epoch, self.owner, self.until_ms
 
     def head(self) -> Head:
         return Head(seq=self.seq, hash=self.hash, epoch=self.epoch, origin=self.origin)
@@ -120,9 +126,9 @@ def _epoch_at(cursor: Cursor, tenant: str, origin: Origin) -> int:
     return int(row[2])
 
 
-def claim(cursor: Cursor, key: Key, runner: str, ttl_ms: int, now_ms: int, renew: bool) -> Claim:
+def claim(cursor: Cursor, key: Key, runner: str, ttl_ms: int, now_ms: int, renew: bool, sightings: Sightings) -> Claim:
     found = find_session(cursor, key)
-    epoch = judge_claim(key, runner, now_ms, renew, (found.epoch, found.owner, found.until_ms))
+    epoch = judge_claim(key, runner, now_ms, renew, found.lease, sightings)
     cursor.execute(
         "UPDATE sessions SET epoch = ?, owner = ?, until_ms = ? WHERE sid = ?",
         (epoch, runner, now_ms + ttl_ms, found.sid),
@@ -134,7 +140,7 @@ def keep(cursor: Cursor, key: Key, runner: str, epoch: int, until_ms: int) -> No
     found = find_session(cursor, key)
     judge_epoch(key, epoch, found.epoch, found.owner)
     if found.owner != runner:
-        raise StaleEpoch(f"session {key.session!r} was taken by {found.owner!r}")
+        raise StaleEpoch(f"session {key.session!r} was taken by {process_of(found.owner)}")
     cursor.execute("UPDATE sessions SET until_ms = ? WHERE sid = ?", (until_ms, found.sid))
 
 

@@ -26,6 +26,7 @@ from windlass.store.base import (
     Claim,
     Durability,
     Head,
+    Holder,
     InboxCommand,
     IndexRow,
     Key,
@@ -254,6 +255,10 @@ class SimStore:
         await self._disk.adopt(key, lines, epoch=epoch, takes=takes)
 
     # --- reading ---
+
+    async def holder(self, key: Key, *, now_ms: int) -> Holder | None:
+        await self._reach_to_read("holder")
+        return await self._disk.holder(key, now_ms=now_ms)
 
     async def head(self, key: Key) -> Head | None:
         await self._reach_to_read("head")

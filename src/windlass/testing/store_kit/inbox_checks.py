@@ -6,11 +6,12 @@ import asyncio
 from typing import Any
 
 from windlass.events.errors import CommandTaken, LeaseHeld, NotFound, StaleEpoch, UsageError
-from windlass.store.base import COMMAND_BYTES_MAX, InboxCommand, Key, Query, Sent, Store
+from windlass.store.base import COMMAND_BYTES_MAX, LEASE_MS_MAX, Holder, InboxCommand, Key, Query, Sent, Store
 
 from .case import NOW_MS, TTL_MS, StoreCase, Writer, raises
 
 PARALLEL = 1_000
+YEARS_MS = 10 * 365 * 86_400_000
 
 
 def command(command_id: str, data: bytes = b"{}", at_ms: int = NOW_MS) -> InboxCommand:
@@ -140,6 +141,82 @@ async def a_lease_given_back_is_free_and_renewable(case: StoreCase) -> None:
         assert (await mine.claim(renew=True)).epoch == 4  # another had it in between
 
 
+async def the_holder_is_told(case: StoreCase) -> None:
+    async with case.open() as store:
+        mine = await Writer(store, runner="mine").claim(now_ms=NOW_MS - 1)
+        held = Holder(runner="mine", epoch=1, until_ms=NOW_MS - 1 + TTL_MS)
+        assert await store.holder(mine.key, now_ms=NOW_MS) == held
+        assert await store.holder(mine.key, now_ms=held.until_ms - 1) == held
+        assert await store.holder(mine.key, now_ms=held.until_ms) is None  # when another one may claim it
+        await store.keep(mine.key, runner="mine", epoch=1, ttl_ms=TTL_MS, now_ms=NOW_MS)
+        await mine.append()
+        held = Holder(runner="mine", epoch=1, until_ms=NOW_MS + TTL_MS)
+        assert await store.holder(mine.key, now_ms=NOW_MS) == held
+        if case.capabilities.multi_process:
+            async with case.open() as other:
+                assert await other.holder(mine.key, now_ms=NOW_MS) == held
+        await store.release(mine.key, runner="mine", epoch=1)
+        assert await store.holder(mine.key, now_ms=NOW_MS) is None
+        taken = await Writer(store, runner="other").claim()
+        assert await store.holder(taken.key, now_ms=NOW_MS) == Holder(runner="other", epoch=2, until_ms=NOW_MS + TTL_MS)
+        await store.create(Key("default", "bare"))
+        assert await store.holder(Key("default", "bare"), now_ms=NOW_MS) is None
+        await raises(NotFound, store.holder(Key("default", "nobody"), now_ms=NOW_MS))
+        await raises(UsageError, store.holder(Key("default", ".."), now_ms=NOW_MS))
+
+
+async def a_lease_has_a_bound(case: StoreCase) -> None:
+    async with case.open() as store:
+        mine = await Writer(store, runner="mine").claim()
+        for bad in (LEASE_MS_MAX + 1, -1):
+            await raises(UsageError, store.claim(mine.key, runner="mine", ttl_ms=bad, now_ms=NOW_MS))
+            await raises(UsageError, store.keep(mine.key, runner="mine", epoch=1, ttl_ms=bad, now_ms=NOW_MS))
+        assert (await store.holder(mine.key, now_ms=NOW_MS)) == Holder(runner="mine", epoch=1, until_ms=NOW_MS + TTL_MS)
+        longest = await store.claim(mine.key, runner="mine", ttl_ms=LEASE_MS_MAX, now_ms=NOW_MS)
+        assert (longest.epoch, longest.until_ms) == (2, NOW_MS + LEASE_MS_MAX)
+
+
+async def a_clock_that_was_ahead_locks_nobody_out_for_long(case: StoreCase) -> None:
+    async with case.open() as store:
+        ahead = await Writer(store, runner="ahead").claim(now_ms=NOW_MS + YEARS_MS)
+        over = NOW_MS + LEASE_MS_MAX
+        for now_ms in (NOW_MS, NOW_MS + 1, over - 1):
+            error = await raises(LeaseHeld, store.claim(ahead.key, runner="other", ttl_ms=TTL_MS, now_ms=now_ms))
+            assert (error.owner, error.until_ms) == ("ahead", over)
+            assert await store.holder(ahead.key, now_ms=now_ms) == Holder(runner="ahead", epoch=1, until_ms=over)
+        await ahead.append()  # it may write until it is replaced
+        assert await store.holder(ahead.key, now_ms=over) is None
+        other = await store.claim(ahead.key, runner="other", ttl_ms=TTL_MS, now_ms=over)
+        assert (other.epoch, other.until_ms) == (2, over + TTL_MS)
+        await raises(StaleEpoch, ahead.append())
+
+
+async def an_owner_whose_clock_is_ahead_is_not_robbed(case: StoreCase) -> None:
+    async with case.open() as store:
+        ahead = await Writer(store, runner="ahead").claim(now_ms=NOW_MS + YEARS_MS)
+        step = LEASE_MS_MAX // 2
+        for now_ms in range(NOW_MS, NOW_MS + 6 * step, step):
+            await raises(LeaseHeld, store.claim(ahead.key, runner="other", ttl_ms=TTL_MS, now_ms=now_ms))
+            await store.keep(ahead.key, runner="ahead", epoch=1, ttl_ms=TTL_MS, now_ms=now_ms + YEARS_MS)
+        await ahead.append()
+
+
+async def a_clock_that_is_behind_takes_nothing_away(case: StoreCase) -> None:
+    """For it every lease reaches far ahead. It may doubt them, but others must not be made to."""
+    async with case.open() as store:
+        mine = await Writer(store, runner="mine").claim()
+        held = Holder(runner="mine", epoch=1, until_ms=NOW_MS + TTL_MS)
+        late = NOW_MS - YEARS_MS
+        for now_ms in (late, late + 1):
+            error = await raises(LeaseHeld, store.claim(mine.key, runner="behind", ttl_ms=TTL_MS, now_ms=now_ms))
+            assert error.until_ms == late + LEASE_MS_MAX
+        if case.capabilities.multi_process:
+            async with case.open() as other:
+                assert await other.holder(mine.key, now_ms=NOW_MS) == held
+                await raises(LeaseHeld, other.claim(mine.key, runner="other", ttl_ms=TTL_MS, now_ms=NOW_MS))
+        assert (await mine.claim(renew=True)).epoch == 1
+
+
 async def sessions_with_unread_commands_are_found(case: StoreCase) -> None:
     async with case.open() as store:
         for name in ("a", "b", "c"):
@@ -197,6 +274,11 @@ CHECKS = (
     any_bytes_may_be_sent,
     a_lease_keeps_others_away,
     a_lease_given_back_is_free_and_renewable,
+    the_holder_is_told,
+    a_lease_has_a_bound,
+    a_clock_that_was_ahead_locks_nobody_out_for_long,
+    an_owner_whose_clock_is_ahead_is_not_robbed,
+    a_clock_that_is_behind_takes_nothing_away,
     sessions_with_unread_commands_are_found,
     sessions_that_nobody_holds_are_found,
     of_many_claims_at_once_one_wins,

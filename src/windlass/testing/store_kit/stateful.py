@@ -23,7 +23,7 @@ from windlass.events.errors import (
     WindlassError,
 )
 from windlass.events.record import GENESIS, Sealed
-from windlass.store.base import InboxCommand, IndexRow, Key, Origin, Query, Sent, Store
+from windlass.store.base import LEASE_MS_MAX, Holder, InboxCommand, IndexRow, Key, Origin, Query, Sent, Store
 from windlass.store.chain import history, verify_chain
 
 from .case import StoreCase, seal_after
@@ -32,10 +32,12 @@ KEYS = [Key("t1", "a"), Key("t1", "b"), Key("t1", "c"), Key("t2", "a")]
 COMMANDS = [f"c{i}" for i in range(8)]
 RUNNERS = ["r1", "r2"]
 TTL_MS = 100
+AHEAD_MS = 10 * LEASE_MS_MAX
 
 # Most calls go to one session, so that it gets somewhere.
 keys = st.sampled_from([KEYS[0]] * 4 + KEYS)
 command_ids = st.sampled_from(COMMANDS)
+pauses = st.integers(0, 150) | st.sampled_from([LEASE_MS_MAX - 100, LEASE_MS_MAX])
 
 
 class Model:
@@ -48,9 +50,20 @@ class Model:
         self.epoch = inherited[-1].epoch if inherited else 0
         self.owner = ""
         self.until_ms = 0
+        self.seen: tuple[int, str, int, int] | None = None
+        """The lease that reached too far ahead when it was last claimed in vain, and when it did so first."""
         self.waiting: list[str] = []
         self.taken: set[str] = set()
         self.row: IndexRow | None = None
+
+    def believed_ms(self, now_ms: int) -> int:
+        """Until when the lease counts."""
+        met = self.seen is not None and self.seen[:3] == (self.epoch, self.owner, self.until_ms)
+        return min(self.until_ms, (self.seen[3] if met and self.seen else now_ms) + LEASE_MS_MAX)
+
+    def holder(self, now_ms: int) -> Holder | None:
+        until_ms = self.believed_ms(now_ms)
+        return Holder(runner=self.owner, epoch=self.epoch, until_ms=until_ms) if until_ms > now_ms else None
 
     @property
     def end(self) -> tuple[int, str]:
@@ -75,7 +88,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.case = self.make_case()
         self.store: Store = self.loop.run(self.stack.enter_async_context(self.case.open()))
         self.create(KEYS[0])
-        self.claim(KEYS[0], RUNNERS[0], False, 0)
+        self.claim(KEYS[0], RUNNERS[0], False, 0, 0)
 
     def teardown(self) -> None:
         self.loop.run(self.stack.aclose())
@@ -108,18 +121,28 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.answer(self.store.create(key, origin=origin)) is True
         self.models[key] = Model(origin, shared)
 
-    @rule(key=keys, runner=st.sampled_from(RUNNERS), renew=st.booleans(), pause_ms=st.integers(0, 150))
-    def claim(self, key: Key, runner: str, renew: bool, pause_ms: int) -> None:
+    @rule(
+        key=keys,
+        runner=st.sampled_from(RUNNERS),
+        renew=st.booleans(),
+        pause_ms=pauses,
+        ahead_ms=st.sampled_from([0, 0, 0, AHEAD_MS]),
+    )
+    def claim(self, key: Key, runner: str, renew: bool, pause_ms: int, ahead_ms: int) -> None:
+        """With `ahead_ms`, by a runner whose clock is so far ahead."""
         self.now_ms += pause_ms
-        answer = self.answer(self.store.claim(key, runner=runner, ttl_ms=TTL_MS, now_ms=self.now_ms, renew=renew))
+        now_ms = self.now_ms + ahead_ms
+        answer = self.answer(self.store.claim(key, runner=runner, ttl_ms=TTL_MS, now_ms=now_ms, renew=renew))
         model = self.models.get(key)
         if model is None:
             assert answer is NotFound
-        elif model.owner != runner and model.until_ms > self.now_ms:
+        elif model.owner != runner and (until_ms := model.believed_ms(now_ms)) > now_ms:
             assert answer is LeaseHeld
+            lease = (model.epoch, model.owner, model.until_ms)
+            model.seen = (*lease, until_ms - LEASE_MS_MAX) if until_ms < model.until_ms else None
         else:
             model.epoch += 0 if renew and model.owner == runner else 1
-            model.owner, model.until_ms = runner, self.now_ms + TTL_MS
+            model.owner, model.until_ms = runner, now_ms + TTL_MS
             assert (answer.epoch, answer.until_ms) == (model.epoch, model.until_ms)
             assert (answer.head.seq, answer.head.hash) == model.end
 
@@ -228,6 +251,8 @@ class StoreMachine(RuleBasedStateMachine):
             self.loop.run(self.stack.aclose())
             self.stack = AsyncExitStack()
             self.store = self.loop.run(self.stack.enter_async_context(self.case.open()))
+            for model in self.models.values():
+                model.seen = None
 
     # --- what must hold after each
 
@@ -264,6 +289,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert [command.command_id for command in await self.store.inbox(key)] == model.waiting
             assert {take.command_id for take in await self.store.taken(key)} == model.taken
             assert await self.store.get_index(key) == model.row
+            assert await self.store.holder(key, now_ms=self.now_ms) == model.holder(self.now_ms)
             assert await self.store.forks(key) == self._forks(key)
             await verify_chain(self.store, key)
         for tenant in ("t1", "t2"):
