@@ -57,6 +57,45 @@ async def test_a_model_that_cannot_be_closed_does_not_keep_the_store_open(tmp_pa
     assert _files(tmp_path) == before
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3, 5, 8])
+async def test_an_opening_that_is_cancelled_leaves_nothing_open(tmp_path, steps):
+    threads = _writers()
+    opening = asyncio.create_task(windlass.open(tmp_path / "s.db", agents=[agent_of("hi")]).start())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert _files(tmp_path) == 0
+    await until(lambda: _writers() <= threads, "the thread to end")
+
+
+async def test_a_closing_that_is_cancelled_closes_everything_first(tmp_path, monkeypatch):
+    closing, may_close = asyncio.Event(), asyncio.Event()
+
+    class Slow(ScriptedModel):
+        async def close(self):
+            closing.set()
+            await may_close.wait()
+
+    monkeypatch.setattr("windlass.models.catalogue.open_model", lambda name: Slow([[Pause()]]))
+    agent = windlass.Agent("a", model="some/model")
+    runtime = await windlass.open(tmp_path / "s.db", agents=[agent]).start()
+    await (await runtime.session(agent, "s")).prompt("go")
+    tasks = [asyncio.create_task(runtime.close()) for _ in range(2)]
+    await closing.wait()
+    tasks[0].cancel()
+    await asyncio.sleep(0)
+    may_close.set()
+    assert [type(said) for said in await asyncio.gather(*tasks, return_exceptions=True)] == [
+        asyncio.CancelledError,
+        type(None),
+    ]
+    assert _files(tmp_path) == 0
+    async with windlass.open(tmp_path / "s.db", agents=[agent]) as again:
+        assert [key.session for key in again._active] == ["s"], "its lease was given back"
+
+
 async def test_whoever_waits_for_a_result_learns_that_the_runtime_was_closed(tmp_path):
     model = ScriptedModel([[Pause(), "never"]])
     agent = windlass.Agent("a", model=model)

@@ -67,6 +67,22 @@ POLL_MS = 100
 LETTING_GO_S = 1.0
 """How long whoever shuts a session down waits for its driver to come to rest."""
 
+ENDING_S = 5.0
+"""How long somebody who is cancelled waits for what must not be left half done."""
+
+
+async def to_its_end(work: asyncio.Task[None]) -> None:
+    """Waits for work that must not be cut off: what a thread opens cannot be called back, and what is half closed is
+    closed by nobody. A cancellation is passed on when it has ended, and to it only where that takes too long."""
+    try:
+        await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work], timeout=ENDING_S)
+        if not work.done():
+            work.cancel()
+        elif not work.cancelled():
+            work.exception()  # whoever was cancelled is told of that, and of nothing else
+        raise
 
 class Runtime(Tending):
     """Runs sessions over one store."""
@@ -119,27 +135,32 @@ class Runtime(Tending):
         self._closed = False
 
     # --- life ---
+        self._closing: asyncio.Task[None] | None = None
 
     async def start(self) -> Runtime:
-        """Opens the store, binds the agents, drives what is owed, and watches the store. Where that fails, nothing is
-        left open."""
+        """Opens the store, binds the agents, drives what is owed, and watches the store. Where that fails, or is
+        cancelled, nothing is left open."""
         if self._closed or self._tasks:
             raise UsageError("a runtime is started once: open another one")
-        if isinstance(self._given, str):
-            from windlass.store import open_store
-
-            self.store = await open_store(self._given, durability=self._durability)
-        else:
-            self.store = self._given
         try:
             await self._start()
         except BaseException:
+            if isinstance(self._given, str):
+                loop = asyncio.get_running_loop()
+                await to_its_end(loop.create_task(self._open_store(self._given), name="windlass:open"))
+            else:
+                self.store = self._given
             await self.close()
             raise
         return self
 
     async def _start(self) -> None:
         if self._plane is None:
+    async def _open_store(self, place: str) -> None:
+        from windlass.store import open_store
+
+        self.store = await open_store(place, durability=self._durability)
+
             from windlass.tools.plane import LocalPlane
 
             self._plane = LocalPlane()
@@ -160,10 +181,16 @@ class Runtime(Tending):
 
     async def close(self) -> None:
         """Stops driving, gives the leases back and closes models and the store it opened. Safe twice. What was under
-        way is owed again to whoever opens the store next."""
-        if self._closed:
-            return
-        self._closed = True
+        way is owed again to whoever opens the store next. Whoever is cancelled meanwhile learns of it once all is
+        closed."""
+        if self._closing is None:
+            self._closed = True
+            loop = asyncio.get_running_loop()
+            self._closing = loop.create_task(self._close(), name="windlass:close")
+        if not self._closing.done():
+            await to_its_end(self._closing)
+
+    async def _close(self) -> None:
         tasks = [*self._tasks, *self._leaving, *(a.task for a in self._active.values() if a.task is not None)]
         for task in tasks:
             task.cancel()
