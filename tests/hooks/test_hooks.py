@@ -147,6 +147,27 @@ async def test_observers_hear_of_runs_and_never_hurt():
     assert rulings(events) == []
 
 
+async def test_observers_hear_that_a_session_begins_is_taken_up_and_is_forked(tmp_path):
+    seen: list[str] = []
+
+    def hear(moment: Moment):
+        assert moment.session in ("s", "f")
+        seen.append(moment.value["type"])
+
+    def agent():
+        hooks = [Hook(point="session_start", run=hear)]
+        return windlass.Agent("a", model=ScriptedModel(["hi"]), instructions="long " * 50_000, hooks=hooks)
+
+    for _ in range(2):
+        bound = agent()
+        async with windlass.open(tmp_path / "s.db", agents=[bound]) as runtime:
+            session = await runtime.session(bound, "s")
+            await session.set_title("t")
+    async with windlass.open(tmp_path / "s.db", agents=[agent()]) as runtime:
+        await (await runtime.get("s")).fork("f")
+    assert seen == ["session.started", "session.resumed", "session.forked"]
+
+
 async def test_settings_of_a_request_can_be_changed_but_not_past_the_reservation():
     hook = Hook(
         point="before_model",

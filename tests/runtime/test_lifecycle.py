@@ -450,3 +450,36 @@ async def test_sessions_at_rest_are_let_go_and_opened_again_when_needed(tmp_path
         await started(watched, RunCompleted, count=3)
         assert "RunCompleted" in await seen
         await sound(watched)
+
+
+async def test_nothing_is_kept_for_sessions_that_were_let_go(tmp_path, monkeypatch):
+    monkeypatch.setattr("windlass.runtime.driving.RESTING_MAX", 2)
+    agent = windlass.Agent("a", model=ScriptedModel(lambda request: "hi"))
+    async with windlass.open(tmp_path / "s.db", agents=[agent]) as runtime:
+        for number in range(12):
+            session = await runtime.session(agent, f"s{number}")
+            await session.prompt("x")
+            await session.wait_idle()
+        for number in range(6):
+            session = await runtime.get(f"s{number}")
+            async for _ in session.events():
+                break
+            await session.result()
+            await (await session.fork(f"f{number}")).close()
+            await session.close()
+        await until(lambda: len(runtime._active) <= 3, "the others to be let go")
+        kept = {name: len(held) for name, held in vars(runtime).items() if isinstance(held, dict | set | list)}
+        kept["_opening"] = len(runtime._opening)
+        assert {name: count for name, count in kept.items() if count > 4} == {}
+
+
+async def test_a_reader_who_comes_back_to_a_session_hears_of_it_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("windlass.runtime.driving.RESTING_MAX", 1)
+    agent = windlass.Agent("a", model=ScriptedModel(lambda request: "hi"))
+    async with windlass.open(tmp_path / "s.db", agents=[agent]) as runtime:
+        first, second = [await runtime.session(agent, name) for name in "ab"]
+        for _ in range(3):
+            for session in (first, second):
+                heard = [event async for event in session.prompt("x")]
+                assert isinstance(heard[-1], RunCompleted)
+                assert any(isinstance(event, windlass.TextDelta) for event in heard), "live too"

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.events.blocks import JsonObject, Text
+from windlass.events.blocks import JsonObject, Reasoning, Text
 from windlass.events.errors import KernelError, Refused, UsageError
 from windlass.events.items import (
     AssistantItem,
@@ -46,6 +46,8 @@ SUMMARY_INSTRUCTIONS = (
 SUMMARY_REQUEST = "Write the summary now."
 SCHEMAS_KEPT_MAX = 256
 """How many sets of tools are kept as models are told of them."""
+ANSWERED = ("stop", "stop_sequence", "tool_calls", "other", "error")
+"""How an answer ends that the model itself took for one."""
 NOTHING = Attached()
 """What is attached to an agent that is bound to no session yet: nothing, ever."""
 
@@ -325,7 +327,7 @@ class Bound:
             provider_request_id=reply.request_id,
             response_id=reply.response_id,
             calls=len(calls),
-            empty=not calls and not (_says_something(reply) if effect.lane == "compact" else reply.blocks),
+            empty=not calls and _says_nothing(reply, effect.lane),
             tokens=tokens,
             bytes=sum(len(b.text) for b in reply.blocks if isinstance(b, Text)),
             duration_ms=reply.duration_ms,
@@ -388,9 +390,14 @@ def _ref(info: ModelInfo) -> ModelRef:
     )
 
 
-def _says_something(reply: Reply) -> bool:
-    """Whether there is text in a reply: thoughts, or blanks, are no summary."""
-    return any(isinstance(block, Text) and block.text.strip() for block in reply.blocks)
+def _says_nothing(reply: Reply, lane: str) -> bool:
+    """Whether there is nothing in a reply for anybody to read: thoughts and blanks are no answer, and whatever is not
+    text is no summary. What was cut off, filtered or refused says so by itself."""
+    if lane == "compact":
+        return not any(isinstance(block, Text) and block.text.strip() for block in reply.blocks)
+    if not reply.blocks or reply.finish not in ANSWERED:
+        return not reply.blocks
+    return all(isinstance(b, Reasoning) or (isinstance(b, Text) and not b.text.strip()) for b in reply.blocks)
 
 
 def bound_names(bound: Mapping[str, Bound]) -> str:

@@ -10,6 +10,7 @@ import asyncio
 import functools
 from typing import Any
 
+from windlass.events.base import Event
 from windlass.events.errors import (
     LeaseHeld,
     NotFound,
@@ -33,13 +34,14 @@ from .attached import Attached
 from .binding import Bound
 from .briefing import Briefing, Hands
 from .driver import Driver, Rested
+from .ending import Ending
 from .hooks import Hooks
 from .mounting import present, recall_clients
 from .observing import Observing
 from .owner import Owner
 from .paging import Paging
 from .performer import Performer
-from .reading import Active, Reading, closed_meanwhile
+from .reading import Active, closed_meanwhile
 from .seat import SessionSeat
 from .watching import Watching
 from .workspace import Folder, Place, recorded_folder
@@ -50,7 +52,7 @@ RESTING_MAX = 128
 """How many sessions at rest are kept open."""
 
 
-class Driving(Reading):
+class Driving(Ending):
     """The driving side of a runtime."""
 
     tenant: str
@@ -68,7 +70,6 @@ class Driving(Reading):
     _attached: dict[Key, Attached]
     _library: list[AnyTool]
     """The tools that this process was opened with: code for whatever sessions have mounted."""
-    _opening: dict[Key, asyncio.Lock]
     _wakes: dict[Key, int]
     _resting: dict[Key, None]
     _leaving: set[asyncio.Task[Rested]]
@@ -104,10 +105,10 @@ class Driving(Reading):
             place = await self._place(key, owner.state.workspace)
             self._bring(key, owner.state, bound)
             first = await self._taken_over(key, owner, bound, place)
-            await owner.take(first)
+            begun = await owner.take(first)
             if isinstance(first, SessionForked):
-                await self._rebind(key, owner, bound, place)
-            return await self._adopt(key, owner, bound, place)
+                begun += await self._rebind(key, owner, bound, place)
+            return await self._adopt(key, owner, bound, place, begun)
         except (Refused, StaleEpoch):
             raise
         except Exception as error:
@@ -179,15 +180,17 @@ class Driving(Reading):
             body=bound.setup_body() if changed else None,
         )
 
-    async def _rebind(self, key: Key, owner: Owner, bound: Bound, place: Place | None) -> None:
+    async def _rebind(self, key: Key, owner: Owner, bound: Bound, place: Place | None) -> list[Event]:
         """A fork begins with the tools of its origin; where the code here is not theirs, that is put on record."""
         self._bring(key, owner.state, bound)
         found = self._resumed(owner, bound, None)
         if found.tools is not None or found.terms is not None:
             await owner.claim(self.runner, self._lease_ms)
-            await owner.take(self._resumed(owner, bound, place.workspace if place is not None else None))
+            return await owner.take(self._resumed(owner, bound, place.workspace if place is not None else None))
+        return []
 
-    async def _adopt(self, key: Key, owner: Owner, bound: Bound, place: Place | None) -> Active:
+    async def _adopt(self, key: Key, owner: Owner, bound: Bound, place: Place | None, begun: list[Event]) -> Active:
+        """Has a session driven here. `begun` is what was put on record when it was taken: its hooks hear of it too."""
         attached = self.attached(key)
         await recall_clients(bound, owner.state, attached, self.store, key)
         bound = bound.for_session(attached)
@@ -204,6 +207,7 @@ class Driving(Reading):
         performer = Performer(owner, bound, hands, seat, bound.agent.approver or self.approver, hooks, paging)
         if bound.agent.hooks or attached.hooks:
             owner.on_committed = Watching(performer).committed
+            owner.on_committed(begun)
         driver = Driver(owner, performer, clients=attached.clients)
         seat.driver = driver
         active = self._active[key] = Active(owner, driver, briefing)
@@ -253,13 +257,10 @@ class Driving(Reading):
             if active.owner.state.active:
                 return
             del self._active[oldest]
-            hub = self._hubs.get(oldest)
-            if hub is not None and hub.listening:
-                hub.look()
-            else:
-                self._hubs.pop(oldest, None)
+            active.owner.hub.look()
             self._forget_attached(oldest)
             await active.owner.release()
+        self._forget_hub(oldest)
 
     def _drop(self, key: Key, active: Active) -> None:
         """This process does not drive the session any more, nor waits for anything of it; its readers go on with the
@@ -273,7 +274,8 @@ class Driving(Reading):
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
         active.owner.tell_waiters()
-        self.hub(key).look()
+        active.owner.hub.look()
+        self._forget_hub(key)
 
     async def _idle(self, key: Key) -> None:
         """What is driven here says itself when it rests; nobody has to hear every record for that."""

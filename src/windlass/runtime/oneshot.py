@@ -8,16 +8,20 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 from windlass.events.base import Event
+from windlass.events.blocks import Refusal
 from windlass.events.calls import ToolDenied, ToolRequested
-from windlass.events.errors import Refused, UsageError
+from windlass.events.errors import UsageError
 from windlass.events.hooks import HookRuled
 from windlass.events.live import Live
-from windlass.events.runs import CommandCompleted, QueueChanged, RunStarted
-from windlass.events.turns import ModelFailed
+from windlass.events.questions import QuestionRequested
+from windlass.events.runs import RunStarted
+from windlass.events.sessions import NoticeGiven
+from windlass.events.turns import ModelFailed, ModelReplied
 
 from .agent import Agent, Overrides, Place, Prompt
+from .hub import Record
 from .opening import open_runtime
-from .result import ProviderError, Result, RunError, ToolNotAllowed, error_of
+from .result import NeedsAnswer, ProviderError, Result, RunError, ToolNotAllowed, error_of
 from .session import Session
 
 SLEEPING_LOOK_MS = 50
@@ -31,37 +35,60 @@ async def run(
     async with open_runtime(store, agents=[agent]) as runtime:
         handle = await runtime.session(agent, session)
         command_id = await handle.prompt(prompt, **asked)
-        denied = await _denied_prompt(handle, command_id) if agent.hooks or asked.get("hooks") else None
-        if denied is not None:
-            raise denied
-        result = await handle.result()
+        alone = store is None and agent.approver is None and bool(agent.tools)
+        result = await (_unasked(handle, command_id) if alone else handle.result(command_id))
         while result.status == "sleeping":
             await runtime.ports.sleep_ms(SLEEPING_LOOK_MS)
             await handle.wait_idle()
             result = await handle.result()
         kept = store is not None and result.status == "asked"
-        error = None if kept else error_of(result)
+        error = None if kept else error_of(result, output=asked.get("output", agent.output is not None))
         if error is not None:
             raise await explained(handle, error)
     return result
 
 
-async def _denied_prompt(session: Session, command_id: str) -> Refused | None:
-    """Why a prompt got no run: a hook denied it. How the run before it ended is no answer to it."""
-    why = ""
-    async for record in session.records(after=await session.runtime.taken_after(session.key, command_id)):
-        if isinstance(record.event, HookRuled) and record.event.ruling.denies:
-            why = record.event.ruling.message or record.event.ruling.hook_id
-        if isinstance(record.event, RunStarted | QueueChanged) and not why:
-            return None
-        if isinstance(record.event, CommandCompleted) and record.event.command_id == command_id:
-            return Refused("hook_denied", f"the prompt was denied by a hook: {why}")
-    return None
+async def _unasked(session: Session, command_id: str) -> Result:
+    """The result, unless a running tool asks a person: it would wait for ever, since nobody can reach this session."""
+    waiting = asyncio.ensure_future(session.result(command_id))
+    asking = asyncio.ensure_future(_asked_inside(session))
+    try:
+        await asyncio.wait({waiting, asking}, return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done() or not asking.result():
+            return await waiting
+        state = await session.state()
+        return Result(
+            session=session.session_id,
+            run_id=state.run.run_id if state.run is not None else "",
+            status="asked",
+            stop="awaiting_people",
+            waiting_for=asking.result(),
+        )
+    finally:
+        for task in (waiting, asking):
+            task.cancel()
+        await asyncio.gather(waiting, asking, return_exceptions=True)
+
+
+async def _asked_inside(session: Session) -> tuple[str, ...]:
+    """What running tools ask a person, as soon as there is any; nothing where the runtime is closed before."""
+    listener = session.runtime.hub(session.key).subscribe(live=False)
+    try:
+        for ask in (await session.state()).asks.values():
+            if ask.inside:
+                return (ask.ask_id,)
+        async for told in listener:
+            if isinstance(told, Record) and isinstance(told.event, QuestionRequested) and told.event.inside:
+                return (told.event.question_id,)
+    finally:
+        listener.close()
+    return ()
 
 
 async def explained(session: Session, error: RunError) -> RunError:
-    """The exception of a run, made more exact by what only its log tells: that a denied call ended it, or that it waits
-    for no person but for credentials that the provider takes."""
+    """The exception of a run, made more exact by what only its log tells: that a denied call ended it, that it waits
+    for no person but for credentials that the provider takes, that whoever was to ask people broke, or in which words
+    the model refused."""
     result = error.result
     named = f"run {result.run_id} of session {result.session!r} ended {result.status}"
     match result.stop:
@@ -74,6 +101,14 @@ async def explained(session: Session, error: RunError) -> RunError:
             failed = [e for e in await _events_of_run(session, result.run_id) if isinstance(e, ModelFailed)]
             why = failed[-1].failure.message if failed else "the provider takes no request without credentials"
             return ProviderError(f"{named}: {why}", result)
+        case "awaiting_people":
+            events = await _events_of_run(session, result.run_id)
+            broken = [e.message for e in events if isinstance(e, NoticeGiven) and e.code == "approver_failed"]
+            waits = ", ".join(result.waiting_for)
+            return NeedsAnswer(f"{named}: {broken[-1]} (waiting for {waits})", result) if broken else error
+        case "refused":
+            words = _refusal(await _events_of_run(session, result.run_id))
+            return ProviderError(f"{error}: {words}", result) if words else error
     return error
 
 
@@ -85,6 +120,12 @@ async def _events_of_run(session: Session, run_id: str) -> list[Event]:
             found = []
         found.append(record.event)
     return found
+
+
+def _refusal(events: list[Event]) -> str:
+    """In which words the model refused; "" where it found none."""
+    bodies = [event.body for event in events if isinstance(event, ModelReplied) and event.body is not None]
+    return " ".join(block.text for block in bodies[-1].blocks if isinstance(block, Refusal)) if bodies else ""
 
 
 def _denial(events: list[Event]) -> str:

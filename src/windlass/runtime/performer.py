@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 
 ERASED = "the arguments of this call were erased before it could run"
+NOTICE_CHARS_MAX = 500
+"""How much of what an approver raised is put on record."""
 MESSAGES_BYTES_MAX = 96 * 1024
 """How much of a request's messages a hook is shown."""
 
@@ -420,7 +422,7 @@ class Performer:
                 check_size(command)
             return command
         except Exception as error:  # whoever asks people may break; the request stays open for others to answer
-            told = f"the approver raised {type(error).__name__}"
+            told = f"the approver raised {type(error).__name__}: {error}"[:NOTICE_CHARS_MAX]
             if isinstance(error, UsageError | Refused):
                 told = str(error)
             await self.owner.take(NoticeGiven(level="error", code="approver_failed", message=told))
@@ -485,6 +487,9 @@ def instead_of(fact: Fact, why: CodecError) -> Fact | None:
             usage=_sound(fact.usage),
             duration_ms=fact.duration_ms,
         )
+    if isinstance(fact, ModelFailed):
+        told = failure("internal", f"the model failed, and how cannot be kept: {why}", retryable=False)
+        return ModelFailed(request_id=fact.request_id, lane=fact.lane, attempt=fact.attempt, failure=told)
     if isinstance(fact, ToolFinished | ToolSuspended):
         told = failure("tool_result_invalid", f"the result cannot be kept: {why}")
         body = ResultBody(content=(Text(text="the tool ran, but its result cannot be kept"),))

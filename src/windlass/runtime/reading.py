@@ -1,4 +1,4 @@
-"""Reading sessions: their records, their state, how a run ended, and what follows from a command as it happens.
+"""Reading sessions: their records, their state, and what follows from a command as it happens.
 
 What another process drives is read from the log; what this one drives is told by its hub.
 """
@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from weakref import WeakValueDictionary
 
 from windlass.events import codec
 from windlass.events.base import Command, Event
 from windlass.events.errors import UsageError
 from windlass.events.live import StreamTruncated
 from windlass.events.runs import Terminal
-from windlass.events.turns import ModelReplied
 from windlass.kernel import log
 from windlass.kernel.state import State
 from windlass.store.base import Key, Store
@@ -30,11 +29,8 @@ from .hub import LOOK, Hub, Look, Record, Subscription, Told
 from .jobs import Job, StillBusy, begun, dates, jobs_of
 from .owner import APPEND_EVENTS_MAX, Owner
 from .ports import Ports
-from .result import Parked, Result, result_of
+from .result import Parked
 from .session import ends
-
-TAIL_RECORDS = 64
-"""How much of a log's end is read first where the newest of something is wanted."""
 
 
 class Active:
@@ -56,6 +52,8 @@ class Reading:
     _active: dict[Key, Active]
     _bound: dict[str, Bound]
     _hubs: dict[Key, Hub]
+    _opening: WeakValueDictionary[Key, asyncio.Lock]
+    """One lock for each session that is being opened or let go, as long as somebody holds it."""
     _closed: bool
     _poll_ms: int
 
@@ -74,6 +72,17 @@ class Reading:
             found = self._hubs[key] = Hub(closed=self._closed)
         return found
 
+    def _leave(self, key: Key, listener: Subscription) -> None:
+        """A reader goes. Where it was the last one of a session that nobody drives here, nothing is kept for it."""
+        listener.close()
+        self._forget_hub(key)
+
+    def _forget_hub(self, key: Key) -> None:
+        hub = self._hubs.get(key)
+        if hub is None or hub.listening or key in self._active or key in self._opening:
+            return  # whoever opens it has this hub in hand
+        del self._hubs[key]
+
     async def _taken_at(self, key: Key, command_id: str) -> int | None:
         """Where the log took a command; None where it has not."""
         for taken in await self.store.taken(key, after=_just_before(command_id), limit=1):
@@ -88,21 +97,20 @@ class Reading:
 
     async def follow(self, key: Key, command: Command, lent: Lent | None = None) -> AsyncIterator[Told]:
         """Sends a command and gives what follows, until its terminal; of one that was taken before, what followed."""
-        hub = self.hub(key)
-        head = await self.store.head(key)
-        after = head.seq if head is not None else 0
-        before = await self._taken_at(key, command.command_id)
-        if before is not None:
-            after = before - 1
-        listener = hub.subscribe()
+        listener = self.hub(key).subscribe()  # at once: a hub without listeners may be gone after the next await
         try:
+            head = await self.store.head(key)
+            after = head.seq if head is not None else 0
+            before = await self._taken_at(key, command.command_id)
+            if before is not None:
+                after = before - 1
             await self.send(key, command, lent)
             async for told in self._merged(key, listener, after):
                 yield told
                 if isinstance(told, Record) and ends(told.event, command.command_id):
                     return
         finally:
-            listener.close()
+            self._leave(key, listener)
 
     async def tail(self, key: Key, *, after: str | int | None = None) -> AsyncIterator[Told]:
         """The log behind a place, then what happens, live. Raises `CursorMismatch` for a cursor of another log."""
@@ -111,7 +119,7 @@ class Reading:
             async for told in self._merged(key, listener, await self.seq_of(key, after)):
                 yield told
         finally:
-            listener.close()
+            self._leave(key, listener)
 
     async def seq_of(self, key: Key, after: str | int | None) -> int:
         """The seq behind which a reader goes on. A cursor is checked against the log, a plain seq is not."""
@@ -232,7 +240,7 @@ class Reading:
                 else:
                     return
             finally:
-                listener.close()
+                self._leave(key, listener)
             if not listener.lagging:
                 raise closed_meanwhile(key)
 
@@ -251,48 +259,6 @@ class Reading:
             told = await listener.next_or_look(None if sure else self._poll_ms / 1000)
             if not sure or not isinstance(told, Record) or isinstance(told.event, Terminal):
                 return told is not None
-
-    async def result(self, key: Key) -> Result:
-        """How the current run ends, or how the last one ended."""
-        await self.wait_idle(key)
-        state = await self.state(key)
-        if state.run is None:
-            raise UsageError(f"session {key.session!r} has had no run yet: send it a prompt first")
-        terminal = await self._last_terminal(key, state.seq)
-        reply = await self._reply(key, state.run.last_reply_seq)
-        return result_of(key.session, terminal, reply, self._output(state, reply))
-
-    async def _last_terminal(self, key: Key, seq: int) -> Terminal:
-        """How the last run ended. It stands near the end of the log, so that is where it is looked for first."""
-        told = self.hub(key).terminal if key in self._active else None
-        if told is not None:
-            return told
-        for back in (TAIL_RECORDS, TAIL_RECORDS * 16, seq):
-            found: Terminal | None = None
-            async for record in self.records(key, after=max(0, seq - back)):
-                if isinstance(record.event, Terminal):
-                    found = record.event
-            if found is not None:
-                return found
-        raise AssertionError("a session that had a run and is at rest has a terminal")
-
-    async def _reply(self, key: Key, seq: int | None) -> ModelReplied | None:
-        if seq is None:
-            return None
-        active = self._active.get(key)
-        known = active.owner.known(seq) if active is not None else None
-        if isinstance(known, ModelReplied):
-            return known
-        async for record in self.records(key, after=seq - 1):
-            return record.event if isinstance(record.event, ModelReplied) else None
-        return None
-
-    def _output(self, state: State, reply: ModelReplied | None) -> Any:
-        bound = self._bound.get(state.agent.name)
-        if bound is None or reply is None or reply.body is None or reply.body.output is None:
-            return None
-        found = reply.body.output
-        return bound.parse_output(found.value) if found.valid else None
 
 
 def closed_meanwhile(key: Key) -> UsageError:

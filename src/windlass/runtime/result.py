@@ -23,7 +23,7 @@ from windlass.events.usage import NANOS_PER_USD, Usage
 
 Status = Literal["completed", "failed", "cancelled", "interrupted", "asked", "sleeping"]
 
-LIMITS = ("max_turns", "token_budget", "money_budget", "time_budget", "call_budget")
+LIMITS = ("max_turns", "token_budget", "money_budget", "time_budget", "call_budget", "max_tokens")
 """Stops of a run that completed because it had to."""
 
 STATUS: dict[type[Terminal], Status] = {
@@ -124,13 +124,20 @@ class Parked(WindlassError):
     on; this one is untouched."""
 
 
-def error_of(result: Result) -> RunError | None:
-    """The exception for a run that did not complete, or that was stopped with nothing to show; None otherwise."""
+def _nothing_to_show(result: Result) -> RunError | None:
+    """The exception for a run that completed and has no answer, where somebody waits for one."""
+    named = f"run {result.run_id} of session {result.session!r}"
+    if result.stop in LIMITS:
+        return LimitReached(f"{named} stopped at its limit: {result.stop.replace('_', ' ')}", result)
+    return ProviderError(f"{named}: the model refused to answer", result) if result.stop == "refused" else None
+
+
+def error_of(result: Result, *, output: bool = False) -> RunError | None:
+    """The exception for a run that did not complete, or that was stopped with nothing to show: where an `output` is
+    wanted, a text is not it. None otherwise."""
     if result.status == "completed":
-        if result.stop not in LIMITS or result.text or result.output is not None:
-            return None
-        limit = result.stop.replace("_", " ")
-        return LimitReached(f"run {result.run_id} of session {result.session!r} stopped at its limit: {limit}", result)
+        shown = result.output is not None or (bool(result.text) and not output)
+        return None if shown else _nothing_to_show(result)
     why = result.failure.message if result.failure is not None else result.stop.replace("_", " ")
     message = f"run {result.run_id} of session {result.session!r} ended {result.status}: {why}"
     if result.status in ("cancelled", "interrupted"):

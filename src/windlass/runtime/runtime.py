@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -66,7 +67,6 @@ LEASE_MS = 15_000
 POLL_MS = 100
 LETTING_GO_S = 1.0
 """How long whoever shuts a session down waits for its driver to come to rest."""
-
 ENDING_S = 5.0
 """How long somebody who is cancelled waits for what must not be left half done."""
 
@@ -83,6 +83,7 @@ async def to_its_end(work: asyncio.Task[None]) -> None:
         elif not work.cancelled():
             work.exception()  # whoever was cancelled is told of that, and of nothing else
         raise
+
 
 class Runtime(Tending):
     """Runs sessions over one store."""
@@ -125,17 +126,18 @@ class Runtime(Tending):
         self._bound: dict[str, Bound] = {}
         self._agents = list(agents)
         self._active: dict[Key, Active] = {}
-        self._opening: dict[Key, asyncio.Lock] = {}
+        self._opening: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
         self._hubs: dict[Key, Hub] = {}
+        self._posted: dict[Key, str] = {}
         self._wakes: dict[Key, int] = {}
         self._resting: dict[Key, None] = {}
         self._leaving: set[asyncio.Task[Any]] = set()
         self._looked_ms = 0
         self._tasks: list[asyncio.Task[Any]] = []
         self._closed = False
+        self._closing: asyncio.Task[None] | None = None
 
     # --- life ---
-        self._closing: asyncio.Task[None] | None = None
 
     async def start(self) -> Runtime:
         """Opens the store, binds the agents, drives what is owed, and watches the store. Where that fails, or is
@@ -143,24 +145,24 @@ class Runtime(Tending):
         if self._closed or self._tasks:
             raise UsageError("a runtime is started once: open another one")
         try:
-            await self._start()
-        except BaseException:
             if isinstance(self._given, str):
                 loop = asyncio.get_running_loop()
                 await to_its_end(loop.create_task(self._open_store(self._given), name="windlass:open"))
             else:
                 self.store = self._given
+            await self._start()
+        except BaseException:
             await self.close()
             raise
         return self
 
-    async def _start(self) -> None:
-        if self._plane is None:
     async def _open_store(self, place: str) -> None:
         from windlass.store import open_store
 
         self.store = await open_store(place, durability=self._durability)
 
+    async def _start(self) -> None:
+        if self._plane is None:
             from windlass.tools.plane import LocalPlane
 
             self._plane = LocalPlane()
@@ -253,7 +255,7 @@ class Runtime(Tending):
         refs_of(history)  # one that no provider would take is refused before anything is made
         key = Key(self.tenant, session_id or self.ports.fresh_id())
         await self._work_in(key, folder_of(workspace, trusted=trusted, names=instruction_files))
-        self._asked_for.add(key)
+        self._ask_for(key)
         head = await self.store.head(key)
         if head is None:
             await self.store.create(key)
@@ -284,8 +286,13 @@ class Runtime(Tending):
         key = Key(self.tenant, session_id)
         if await self.store.head(key) is None:
             raise NotFound(f"there is no session {session_id!r}: list them with sessions()")
-        self._asked_for.add(key)
+        self._ask_for(key)
         return Session(self, key)
+
+    def _ask_for(self, key: Key) -> None:
+        """Notes what was asked for by name, where nothing else is gone on with."""
+        if not self._take_up:
+            self._asked_for.add(key)
 
     async def sessions(self, **filters: Any) -> list[Any]:
         """What the index knows of the sessions, newest change first."""
@@ -306,11 +313,11 @@ class Runtime(Tending):
             if place is not None:
                 fact = msgspec.structs.replace(fact, workspace=place.workspace)
             try:
-                await owner.take(fact, takes=(fact.command_id,))
+                begun = await owner.take(fact, takes=(fact.command_id,))
             except CodecError as error:
                 await owner.release()
                 raise UsageError(f"session {key.session!r} cannot begin like this: {misfit(error)}") from error
-            await self._adopt(key, owner, bound, place)
+            await self._adopt(key, owner, bound, place, begun)
 
     async def _owned(self, key: Key) -> Owner | None:
         """The owner of a session that has not begun; None where somebody else began it meanwhile."""
@@ -411,6 +418,7 @@ class Runtime(Tending):
         except CodecError as error:
             raise Refused("malformed", str(error)) from error
         await self.store.send(key, InboxCommand(command_id=command.command_id, at_ms=self.ports.now_ms(), data=data))
+        self._note_posted(key, command.command_id)
         await self._make_known(key)
 
     async def _look_before(self, command: Command, active: Active) -> None:
@@ -515,21 +523,27 @@ class Runtime(Tending):
         origin = Origin(session=key.session, seq=boundary, hash=chain)
         if not await self.store.create(branch, origin=origin) and await self._has_begun(branch, origin):
             raise UsageError(f"session {branch.session!r} exists already: give the fork another id")
+        async with self._opening.setdefault(branch, asyncio.Lock()):
+            await self._begin_fork(key, branch, origin)
+        return Session(self, branch)
+
+    async def _begin_fork(self, key: Key, branch: Key, origin: Origin) -> None:
+        if branch in self._active:
+            return  # it was found and begun while we waited
         owner = self._owner(branch)
         await owner.claim(self.runner, self._lease_ms)
         await owner.insist(owner.load)
-        await owner.take(self._forked(branch, origin, owner))
+        begun = await owner.take(self._forked(branch, origin, owner))
         bound = self._bound.get(owner.state.agent.name)
-        if bound is not None:
-            if key in self._folders:
-                self._folders.setdefault(branch, self._folders[key])
-            self.attached(branch).code.update(self.attached(key).code)
-            place = await self._place(branch, owner.state.workspace)
-            await self._rebind(branch, owner, bound, place)
-            await self._adopt(branch, owner, bound, place)
-        else:
+        if bound is None:
             await owner.release()
-        return Session(self, branch)
+            return
+        if key in self._folders:
+            self._folders.setdefault(branch, self._folders[key])
+        self.attached(branch).code.update(self.attached(key).code)
+        place = await self._place(branch, owner.state.workspace)
+        begun += await self._rebind(branch, owner, bound, place)
+        await self._adopt(branch, owner, bound, place, begun)
 
     async def _has_begun(self, branch: Key, origin: Origin) -> bool:
         head = await self.store.head(branch)
@@ -564,6 +578,7 @@ class Runtime(Tending):
                 self._drop(key, active)
                 self._resting.pop(key, None)
                 await active.owner.release()
+        self._forget_hub(key)
 
     async def _last_event(self, key: Key) -> Event | None:
         """What the log ends with."""

@@ -429,9 +429,12 @@ class Session:
         """What the log adds up to. A copy: changing it changes nothing."""
         return await self.runtime.state(self.key)
 
-    async def result(self) -> Result:
-        """How the current run ends; waits for it. Of a session at rest: how its last run ended."""
-        return await self.runtime.result(self.key)
+    async def result(self, command_id: str | None = None) -> Result:
+        """How the current run ends; waits for it. Of a session at rest: how its last run ended. Where others talk to
+        the session too, the id that `await prompt(...)` gave names the run that is meant: the one which that command
+        ends with, or as long as it is held up, the one that must be answered or gone on with first. Raises `Refused`
+        where it led to none (a hook denied it, it was taken out of the queue)."""
+        return await self.runtime.result(self.key, command_id)
 
     async def wait_idle(self, timeout_ms: int | None = None) -> None:
         """Waits until no run is active. Raises `StillBusy`, whose `jobs` are what still runs, when the time is over."""

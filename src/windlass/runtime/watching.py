@@ -22,7 +22,7 @@ from windlass.events.runs import (
     TurnFinished,
     TurnStarted,
 )
-from windlass.events.sessions import SessionResumed, SessionShutDown, SessionStarted
+from windlass.events.sessions import SessionForked, SessionResumed, SessionShutDown, SessionStarted
 from windlass.events.turns import ModelFailed
 from windlass.models.tokens import estimate_text
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 OBSERVED: dict[type[Event], HookPoint] = {
     SessionStarted: "session_start",
     SessionResumed: "session_start",
+    SessionForked: "session_start",
     SessionShutDown: "session_end",
     RunStarted: "run_start",
     TurnStarted: "turn_start",
@@ -82,6 +83,10 @@ def _call_of(event: Event) -> dict[str, str]:
 
 
 def _shown(event: Event) -> dict[str, object]:
+    if isinstance(event, SessionStarted | SessionResumed):
+        event = msgspec.structs.replace(
+            event, body=None
+        )  # every schema and all instructions: more than a hook is given
     plain = msgspec.to_builtins(event)
     return dict(plain) if isinstance(plain, dict) else {"event": plain}
 
