@@ -87,3 +87,6 @@ async def test_a_session_at_work_is_not_touched(tmp_path):
         await session.wait_idle()
         with pytest.raises(NotFound):
             await session.erase(999, "no")
+        for seq in (0, -1):
+            with pytest.raises(NotFound, match=f"has no event {seq}: they are numbered from 1"):
+                await session.erase(seq, "no")

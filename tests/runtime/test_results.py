@@ -227,3 +227,19 @@ async def test_a_tool_that_asks_a_person_whom_nobody_can_be_raises_instead_of_wa
         await agent.run("x")
     assert len(raised.value.result.waiting_for) == 1
     assert ended.is_set()
+
+
+async def test_a_run_that_is_stopped_while_it_sleeps_is_not_waited_for(tmp_path):
+    model = ScriptedModel([fail("rate_limited", retry_after_ms=3_600_000)])
+    agent = windlass.Agent("a", model=model, settings=QUICK)
+    running = asyncio.create_task(agent.run("x", store=tmp_path / "s.db", session="s"))
+    async with windlass.open(tmp_path / "s.db") as other:
+
+        async def sleeps():
+            return [row.state for row in await other.sessions()] == ["sleeping"]
+
+        while not await sleeps():
+            await asyncio.sleep(0.01)
+        await (await other.get("s")).interrupt()
+        with pytest.raises(windlass.Aborted, match="was stopped while it slept"):
+            await running

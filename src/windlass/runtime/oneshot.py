@@ -21,7 +21,7 @@ from windlass.events.turns import ModelFailed, ModelReplied
 from .agent import Agent, Overrides, Place, Prompt
 from .hub import Record
 from .opening import open_runtime
-from .result import NeedsAnswer, ProviderError, Result, RunError, ToolNotAllowed, error_of
+from .result import Aborted, NeedsAnswer, ProviderError, Result, RunError, ToolNotAllowed, error_of
 from .session import Session
 
 SLEEPING_LOOK_MS = 50
@@ -40,7 +40,8 @@ async def run(
         while result.status == "sleeping":
             await runtime.ports.sleep_ms(SLEEPING_LOOK_MS)
             await handle.wait_idle()
-            result = await handle.result()
+            if (result := await handle.result()).status == "sleeping" and not (await handle.state()).timers:
+                raise Aborted(f"run {result.run_id} of session {result.session!r} was stopped while it slept", result)
         kept = store is not None and result.status == "asked"
         error = None if kept else error_of(result, output=asked.get("output", agent.output is not None))
         if error is not None:

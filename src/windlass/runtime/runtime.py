@@ -507,6 +507,8 @@ class Runtime(Tending):
         active = await self._ensure_driven(key)
         if active is None:
             raise UsageError(f"nothing can be erased from here: {await self._why_not(key)}")
+        if seq < 1:
+            raise NotFound(f"session {key.session!r} has no event {seq}: they are numbered from 1")
         try:
             await active.owner.erase(seq, by=by, why=why)
             await active.owner.take(ContentErased(seq=seq, by=by, why=why))
