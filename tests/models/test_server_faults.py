@@ -24,6 +24,7 @@ from windlass.testing.model_server import (
     closed_port,
     fault,
 )
+from windlass.testing.model_server.delivery import Delivery
 from windlass.testing.model_server.mutations import MUTATIONS, OTHER_MODEL, WRONG_USAGE
 
 WATCHDOG_S = 10.0
@@ -584,3 +585,17 @@ def test_every_row_of_the_matrix_has_a_fault():
         *("wrong_content_type", "html_error", "gzip_bomb", "redirect", "model_switched"),
     ]
     assert [row for row in rows if row not in FAULTS] == []
+
+
+async def test_a_client_that_is_gone_when_it_is_written_to_is_no_fault_of_the_server(monkeypatch, caplog):
+    async def gone(self: Delivery, *given: object, **more: object) -> None:
+        raise ConnectionResetError("cannot write to closing transport")
+
+    monkeypatch.setattr(Delivery, "steps", gone)
+    async with asyncio.timeout(WATCHDOG_S), ModelServer(script=[TEXT]) as server:
+        _, writer = await opened(server, "openai", True)
+        await server.arrived(1)
+        await server.idle()
+        assert server.requests[0].client_left
+        writer.close()
+    assert caplog.records == []

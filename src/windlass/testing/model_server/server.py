@@ -187,9 +187,12 @@ class ModelServer:
             if request.transport is not None:
                 request.transport.abort()
             return web.Response(status=503)
-        except (asyncio.CancelledError, ConnectionError):
+        except asyncio.CancelledError:
             recorded.client_left = True
             raise
+        except ConnectionError:
+            recorded.client_left = True
+            return web.Response(status=503)  # nobody reads it; raised, it would be logged as a fault of this server
         finally:
             self.in_flight -= 1
             self._changed.set()
