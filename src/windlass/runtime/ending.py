@@ -62,22 +62,31 @@ class Ending(Reading):
         try:
             sent = False
             while True:
-                found = await self._end_of(key, command_id)
-                if found is not None:
-                    return found
-                if not sent:
-                    await self._check_sent(key, command_id)
-                    sent = True
-                if key in self.parked:
-                    raise Parked(f"session {key.session!r} is parked: {self.parked[key]}")
-                if await self._taken_at(key, command_id) is not None and not await self._works(key):
-                    # It waits behind a run that waits for somebody, unless it ended between the two looks.
-                    return await self._end_of(key, command_id) or await self.result(key)
+                if not self._runs_now(key, command_id):
+                    found = await self._end_of(key, command_id)
+                    if found is not None:
+                        return found
+                    if not sent:
+                        await self._check_sent(key, command_id)
+                        sent = True
+                    if key in self.parked:
+                        raise Parked(f"session {key.session!r} is parked: {self.parked[key]}")
+                    if await self._taken_at(key, command_id) is not None and not await self._works(key):
+                        # It waits behind a run that waits for somebody, unless it ended between the two looks.
+                        return await self._end_of(key, command_id) or await self.result(key)
                 await self._until_it_may_have_ended(key, command_id, listener)
                 if listener.lagging:
                     listener = self.hub(key).subscribe(live=False)
         finally:
             self._leave(key, listener)
+
+    def _runs_now(self, key: Key, command_id: str) -> bool:
+        """Whether this process knows, without a look at the log, that the command's run is going on."""
+        active = self._active.get(key)
+        if active is None or active.owner.busy or key in self.parked:
+            return False
+        state = active.owner.state
+        return state.active and state.run is not None and command_id in state.run.commands
 
     async def _check_sent(self, key: Key, command_id: str) -> None:
         """Raises `UsageError` for a command that nobody has sent: it would be waited for in vain."""
