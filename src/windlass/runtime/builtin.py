@@ -70,10 +70,18 @@ def builtin(name: str) -> AnyTool:
     return Tool(None, options)
 
 
+CATALOGUE_TOOLS = ("search_tools", "load_tools")
+"""How a model finds tools that it is not shown."""
+
+
 def resolved(tools: Any) -> list[Any]:
     """Tools as given, names replaced by the built-in tools they mean. File tools get the directory that is current now
-    as their root, one for all of them."""
+    as their root, one for all of them. Where tools are deferred, those that search and load them are there too: what
+    nobody can find might as well not be there."""
     given = list(tools)
     named = [tool for tool in given if isinstance(tool, str) and tool in FILE_TOOLS]
     files = {tool.name: tool for tool in file_tools(".", named)} if named else {}
-    return [(files.get(tool) or builtin(tool)) if isinstance(tool, str) else tool for tool in given]
+    found = [(files.get(tool) or builtin(tool)) if isinstance(tool, str) else tool for tool in given]
+    if any(isinstance(tool, Tool) and tool.options.deferred for tool in found):
+        found += [builtin(name) for name in CATALOGUE_TOOLS if name not in given]
+    return found
