@@ -205,3 +205,13 @@ async def test_a_tool_is_called_with_arguments_of_any_name():
         await session.result()
         [finished] = only(await events_of(session), windlass.ToolFinished)
         assert finished.body.content[0].text == "t a s"
+
+
+async def test_an_empty_session_id_is_refused_and_not_replaced(tmp_path):
+    agent = agent_of("hi")
+    with pytest.raises(windlass.UsageError, match="a session id must have 1 to 200 characters, not 0"):
+        await agent.run("x", store=tmp_path / "s.db", session="")
+    async with windlass.open(agents=[agent]) as runtime:
+        session = await runtime.session(agent)
+        with pytest.raises(windlass.UsageError, match="a session id must have 1 to 200 characters, not 0"):
+            await session.fork("")

@@ -253,7 +253,7 @@ class Runtime(Tending):
         is `trusted`, its instruction files (AGENTS.md, or other names) follow the agent's own instructions."""
         bound = self.bind(agent)
         refs_of(history)  # one that no provider would take is refused before anything is made
-        key = Key(self.tenant, session_id or self.ports.fresh_id())
+        key = Key(self.tenant, self._named(session_id))
         await self._work_in(key, folder_of(workspace, trusted=trusted, names=instruction_files))
         self._ask_for(key)
         head = await self.store.head(key)
@@ -267,6 +267,10 @@ class Runtime(Tending):
             if row is not None and row.owed:
                 await self._ensure_driven(key)
         return Session(self, key)
+
+    def _named(self, session_id: str | None) -> str:
+        """A session's id. An empty one is no name: whoever forgot it would get another session each time."""
+        return self.ports.fresh_id() if session_id is None else session_id
 
     async def _work_in(self, key: Key, folder: Folder | None) -> None:
         """Notes where a session works from now on; one that is driven here learns of it at once, or with its next run
@@ -521,7 +525,7 @@ class Runtime(Tending):
     async def fork(self, key: Key, session_id: str | None, *, at_seq: int | None = None) -> Session:
         """A new session that continues another one; O(1), the history is shared."""
         boundary, chain = await self._boundary(key, at_seq)
-        branch = Key(key.tenant, session_id or self.ports.fresh_id())
+        branch = Key(key.tenant, self._named(session_id))
         origin = Origin(session=key.session, seq=boundary, hash=chain)
         if not await self.store.create(branch, origin=origin) and await self._has_begun(branch, origin):
             raise UsageError(f"session {branch.session!r} exists already: give the fork another id")
