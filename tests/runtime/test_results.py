@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import datetime
 
 import msgspec
+import pydantic
 import pytest
 
 import windlass
@@ -243,3 +246,49 @@ async def test_a_run_that_is_stopped_while_it_sleeps_is_not_waited_for(tmp_path)
         await (await other.get("s")).interrupt()
         with pytest.raises(windlass.Aborted, match="was stopped while it slept"):
             await running
+
+
+class Even(pydantic.BaseModel):
+    n: int
+
+    @pydantic.field_validator("n")
+    @classmethod
+    def even(cls, n: int) -> int:
+        if n % 2:
+            raise ValueError("must be even")
+        return n
+
+
+@dataclasses.dataclass
+class Day:
+    day: datetime.date
+
+
+@pytest.mark.parametrize(
+    ("output", "wrong", "right", "value", "why"),
+    [
+        (Even, '{"n": 3}', '{"n": 4}', Even(n=4), "value.n: Value error, must be even"),
+        (Day, '{"day": "soon"}', '{"day": "2024-02-29"}', Day(datetime.date(2024, 2, 29)), "value.day: is not a valid"),
+    ],
+)
+async def test_an_answer_that_only_the_type_refuses_is_asked_for_again(output, wrong, right, value, why):
+    agent = windlass.Agent("a", model=ScriptedModel([wrong, right]), output=output)
+    assert (await agent.run("x")).output == value
+    never = windlass.Agent("a", model=ScriptedModel(lambda request: wrong), output=output)
+    with pytest.raises(windlass.RunError, match=f"no answer fitted the output schema: {why}"):
+        await never.run("x")
+
+
+async def test_a_result_can_be_read_after_the_output_type_has_changed(tmp_path):
+    before = windlass.Agent("a", model=ScriptedModel(['{"n": 4}']), output=Even)
+    await before.run("x", store=tmp_path / "s.db", session="s")
+    async with windlass.open(tmp_path / "s.db", agents=[dataclasses.replace(before, output=Day)]) as runtime:
+        result = await (await runtime.get("s")).result()
+        assert (result.status, result.text, result.output) == ("completed", '{"n": 4}', None)
+
+
+async def test_an_output_schema_that_is_none_is_refused_before_anything_is_asked():
+    model = ScriptedModel(["1"])
+    with pytest.raises(windlass.UsageError, match="no valid JSON Schema"):
+        await windlass.Agent("a", model=model, output={"type": "nonsense"}).run("x")
+    assert model.requests == []

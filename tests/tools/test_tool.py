@@ -122,6 +122,22 @@ def test_hand_written_parameters_pass_arguments_through():
     assert anything(*positional, **named) == {"q": "x"}
 
 
+@pytest.mark.parametrize(
+    ("parameters", "why"),
+    [
+        ({"type": "array"}, "must be a JSON Schema of an object"),
+        ({"type": "object", "properties": {"x": {"$ref": "#/nowhere"}}}, "no valid JSON Schema"),
+        ({"type": "object", "properties": {"x": {"pattern": "("}}}, "no valid JSON Schema"),
+    ],
+)
+def test_parameters_by_hand_that_are_no_schema_are_refused_where_the_tool_is_defined(parameters, why):
+    with pytest.raises(UsageError, match=f"tool 'q': .*{why}"):
+
+        @tool(parameters=parameters)
+        def q(args: Any) -> int:
+            return 1
+
+
 def test_external_tool_is_known_by_its_schema_only():
     made = external_tool(
         "pick", "Pick a file.", {"type": "object", "properties": {"q": {"type": "string"}}}, deferred=True

@@ -14,6 +14,7 @@ from windlass.events.runs import CommandCompleted, CommandRefused, RunStarted, T
 from windlass.events.turns import ModelReplied
 from windlass.kernel.state import State
 from windlass.store.base import Key
+from windlass.tools.convert import Mismatch
 
 from .hub import Record, Subscription
 from .reading import Reading, closed_meanwhile
@@ -208,4 +209,7 @@ class Ending(Reading):
         if bound is None or reply is None or reply.body is None or reply.body.output is None:
             return None
         found = reply.body.output
-        return bound.parse_output(found.value) if found.valid else None
+        try:
+            return bound.parse_output(found.value) if found.valid else None
+        except Mismatch:  # it fitted the type that the agent had then
+            return None

@@ -16,7 +16,7 @@ from windlass.events.live import Live
 from windlass.events.questions import QuestionRequested
 from windlass.events.runs import RunStarted
 from windlass.events.sessions import NoticeGiven
-from windlass.events.turns import ModelFailed, ModelReplied
+from windlass.events.turns import ModelFailed, ModelReplied, OutputFailed
 
 from .agent import Agent, Overrides, Place, Prompt
 from .hub import Record
@@ -88,8 +88,8 @@ async def _asked_inside(session: Session) -> tuple[str, ...]:
 
 async def explained(session: Session, error: RunError) -> RunError:
     """The exception of a run, made more exact by what only its log tells: that a denied call ended it, that it waits
-    for no person but for credentials that the provider takes, that whoever was to ask people broke, or in which words
-    the model refused."""
+    for no person but for credentials that the provider takes, that whoever was to ask people broke, what did not fit
+    the output, or in which words the model refused."""
     result = error.result
     named = f"run {result.run_id} of session {result.session!r} ended {result.status}"
     match result.stop:
@@ -107,6 +107,9 @@ async def explained(session: Session, error: RunError) -> RunError:
             broken = [e.message for e in events if isinstance(e, NoticeGiven) and e.code == "approver_failed"]
             waits = ", ".join(result.waiting_for)
             return NeedsAnswer(f"{named}: {broken[-1]} (waiting for {waits})", result) if broken else error
+        case "output_invalid":
+            missed = [e.errors for e in await _events_of_run(session, result.run_id) if isinstance(e, OutputFailed)]
+            return RunError(f"{error}: {'; '.join(missed[-1])}", result) if missed else error
         case "refused":
             words = _refusal(await _events_of_run(session, result.run_id))
             return ProviderError(f"{error}: {words}", result) if words else error

@@ -10,6 +10,7 @@ import msgspec
 
 from windlass.events.blocks import JsonObject
 from windlass.events.turns import OutputCheck
+from windlass.tools.convert import Mismatch
 from windlass.tools.signature import given, read
 
 FENCE = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
@@ -62,6 +63,10 @@ class Output:
             wrapped["$defs"] = schema["$defs"]
         self._validator = Validator(wrapped, "the output schema")
         self._parameters = given(wrapped, None, "output") if self._plain else _reader(kind)
+        if self._plain:
+            self._validator.errors(
+                {}
+            )  # one that is no schema is refused now, and not when the first answer is paid for
 
     def check(self, text: str) -> OutputCheck:
         """Whether an answer is JSON that fits; a fence around it is forgiven, nothing else is repaired."""
@@ -73,10 +78,16 @@ class Output:
         errors = self._validator.errors({"value": value})
         if errors:
             return OutputCheck(valid=False, errors=tuple(errors[:ERRORS_MAX]))
+        try:
+            self.parse(
+                value
+            )  # what only the type itself refuses (a date that is none, a validator) does not fit either
+        except Mismatch as error:
+            return OutputCheck(valid=False, errors=(str(error),))
         return OutputCheck(valid=True, value=value)
 
     def parse(self, value: Any) -> Any:
-        """A checked value as the output type."""
+        """A value as the output type. Raises `Mismatch` where it does not fit."""
         if self._plain:
             return value
         return self._parameters.values({"value": value})["value"]

@@ -292,10 +292,16 @@ def external_tool(name: str, description: str, parameters: JsonObject, **declare
     """A tool that an attached client runs: the session only knows its schema, and waits for the result."""
     options = _options({**declared, "name": name, "description": description, "parameters": parameters})
     made: AnyTool = Tool(None, msgspec.structs.replace(options, runs="client"))
-    if not isinstance(parameters, dict) or parameters.get("type", "object") != "object":
-        raise UsageError(f"tool {name!r}: its parameters must be a JSON Schema of an object")
-    made.validator.errors({})  # a schema that does not compile is refused here, not in the middle of a run
+    _check_schema(made)
     return made
+
+
+def _check_schema(made: AnyTool) -> None:
+    """Raises `UsageError` for parameters by hand that are no schema: here, and not in the middle of a run."""
+    parameters = made.options.parameters
+    if not isinstance(parameters, dict) or parameters.get("type", "object") != "object":
+        raise UsageError(f"tool {made.name!r}: its parameters must be a JSON Schema of an object")
+    made.validator.errors({})
 
 
 def as_tool(thing: Any) -> AnyTool:
@@ -313,7 +319,10 @@ def _made(function: Any, options: Options, *, depth: int) -> AnyTool:
     if isinstance(function, Tool):
         raise UsageError(f"{function!r} is a tool already: give its options once")
     inner = function.__func__ if isinstance(function, staticmethod | classmethod) else function
-    return Tool(function, options, names=local_names(inner, depth + 1))
+    made: AnyTool = Tool(function, options, names=local_names(inner, depth + 1))
+    if options.parameters is not None:
+        _check_schema(made)
+    return made
 
 
 def _options(declared: dict[str, Any]) -> Options:
