@@ -38,7 +38,7 @@ SOURCES: dict[type, tuple[str, ...]] = {
 }
 """Values that hold exactly one of these."""
 
-SALT = record.salt_text(bytes(record.SALT_BYTES))
+SALT = record.stored_text(bytes(record.SALT_BYTES))
 
 
 def salt() -> str:

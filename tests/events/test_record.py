@@ -35,7 +35,7 @@ def sealed_log() -> list[record.Sealed]:
     for number, events in enumerate(LOG):
         seq = found[-1].last_seq + 1 if found else 1
         prev = found[-1].hash if found else record.GENESIS
-        salts = iter(record.salt_text(bytes([number, index]) * 6) for index in range(len(events)))
+        salts = iter(record.stored_text(bytes([number, index]) * 6) for index in range(len(events)))
         found.append(codec.encode(events, prev_hash=prev, seq=seq, at_ms=1_000 + number, epoch=2, salt=salts.__next__))
     return found
 
@@ -199,7 +199,7 @@ def test_the_chain_covers_all_of_an_erased_log_but_what_the_tombstone_says_of_it
 
 
 def test_a_body_cannot_be_passed_off_as_a_tombstone():
-    forged = LINES[0].replace(f',"{record.salt_text(bytes([0, 0]) * 6)}"'.encode(), b"")
+    forged = LINES[0].replace(f',"{record.stored_text(bytes([0, 0]) * 6)}"'.encode(), b"")
     assert forged != LINES[0]
     with pytest.raises(Damaged, match="body without salt is not a tombstone"):
         verify([forged, *LINES[1:]])

@@ -236,6 +236,16 @@ def decode_known(skeleton: bytes, body: bytes, *, seq: int = 0, salt: str = "") 
     return event, body
 
 
+def require_readable(cls: type[Event], skeleton: bytes, body: bytes) -> None:
+    """Raises `CodecError`, with the path, for an encoded event of ours that no reader would take."""
+    try:
+        _one.decode(skeleton)
+    except UNREADABLE as error:
+        raise CodecError(f"{tag_of(cls)}: {explain(error)}") from error
+    if body:
+        _decoded_body(cls, body)
+
+
 def upcast(skeleton: bytes, body: bytes, tag: str, *, erased: bool = False) -> tuple[bytes, bytes]:
     """Applies upcasters until the tag is a current one. An erased body stays the tombstone it is."""
     value: dict[str, Any] = msgspec.json.decode(skeleton)
@@ -260,11 +270,14 @@ def set_body(event: Event, body: bytes, salt: str) -> None:
         erased = Erased(digest=stone.digest, by=stone.by, why=stone.why, at_ms=stone.at_ms)
         msgspec.structs.force_setattr(event, "erased", erased)
         return
+    msgspec.structs.force_setattr(event, "body", _decoded_body(cls, body))
+
+
+def _decoded_body(cls: type[Event], body: bytes) -> Any:
     try:
-        value = _body_decoder(cls).decode(body)
+        return _body_decoder(cls).decode(body)
     except UNREADABLE as error:
         raise CodecError(f"{tag_of(cls)}: body: {explain(error)}") from error
-    msgspec.structs.force_setattr(event, "body", value)
 
 
 def _echo(events: list[Event | Unknown]) -> None:

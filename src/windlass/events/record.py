@@ -8,7 +8,7 @@ tombstone and the log still verifies. Nothing here knows what the events mean.
 from __future__ import annotations
 
 import hashlib
-from base64 import urlsafe_b64encode
+from binascii import b2a_base64
 from collections.abc import Iterable
 
 import msgspec
@@ -19,6 +19,7 @@ from .errors import Damaged, UsageError
 GENESIS = ""
 """The hash before the first append of a log."""
 
+URL_SAFE = bytes.maketrans(b"+/", b"-_")
 DIGEST_BYTES = 24
 SALT_BYTES = 12
 SALT_CHARS_MAX = 64
@@ -80,12 +81,12 @@ _slots = msgspec.json.Decoder(TombstoneSlot)
 
 def digest_text(data: bytes, *, key: bytes = b"") -> str:
     """The digest used everywhere in the chain, as URL-safe text."""
-    return urlsafe_b64encode(hashlib.blake2b(data, digest_size=DIGEST_BYTES, key=key).digest()).decode("ascii")
+    return stored_text(hashlib.blake2b(data, digest_size=DIGEST_BYTES, key=key).digest())
 
 
-def salt_text(raw: bytes) -> str:
-    """A salt as stored."""
-    return urlsafe_b64encode(raw).decode("ascii")
+def stored_text(raw: bytes) -> str:
+    """A salt or a digest as stored: URL-safe base64."""
+    return b2a_base64(raw, newline=False).translate(URL_SAFE).decode("ascii")
 
 
 def chain_hash(prev: str, seq: int, at_ms: int, epoch: int, parts: Iterable[tuple[bytes, str]]) -> str:
@@ -96,7 +97,7 @@ def chain_hash(prev: str, seq: int, at_ms: int, epoch: int, parts: Iterable[tupl
         # Lengths keep two different splits of the same bytes apart.
         seal.update(b"\n%d,%s," % (len(skeleton), body_digest.encode("ascii")))
         seal.update(skeleton)
-    return urlsafe_b64encode(seal.digest()).decode("ascii")
+    return stored_text(seal.digest())
 
 
 def seal(prev_hash: str, seq: int, at_ms: int, epoch: int, entries: list[tuple[bytes, bytes, str]]) -> Sealed:

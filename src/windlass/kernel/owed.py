@@ -89,12 +89,11 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
 def overview(state: State) -> Overview:
     """What an index of sessions keeps about this one."""
-    wakes = [timer.at_ms for timer in state.timers.values()]
     return Overview(
-        state=_word(state),
+        state=word_for(state),
         waiting_for=waiting_for(state),
         owed=state.active or bool(state.paged),
-        next_wake_ms=min(wakes) if wakes else None,
+        next_wake_ms=state.next_wake_ms,
         agent=state.agent.name,
         title=state.title,
         root=state.root_id or state.session_id,
@@ -109,7 +108,8 @@ def overview(state: State) -> Overview:
     )
 
 
-def _word(state: State) -> str:
+def word_for(state: State) -> str:
+    """What it does, in a word."""
     match state.phase:
         case st.New():
             return "new"

@@ -446,6 +446,11 @@ class State(msgspec.Struct, kw_only=True):
         return type(self.phase) in ACTIVE
 
     @property
+    def next_wake_ms(self) -> int | None:
+        """When its first timer fires."""
+        return min((timer.at_ms for timer in self.timers.values()), default=None) if self.timers else None
+
+    @property
     def current_model(self) -> ModelRef:
         """The model of the current run."""
         if self.run is not None and self.run.options is not None and self.run.options.model is not None:

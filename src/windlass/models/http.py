@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import threading
 import weakref
 import zlib
@@ -221,8 +222,6 @@ class Exchange:
         self, session: aiohttp.ClientSession, url: URL, headers: Mapping[str, str], body: bytes, *, streamed: bool
     ) -> aiohttp.ClientResponse:
         """Sends the request and waits for the status and headers. Raises `Expired` or what aiohttp raises."""
-        import aiohttp
-
         timeouts = self._timeouts
         headers_s = timeouts.headers if streamed else timeouts.headers + timeouts.first_output
         watch = self.watch = Watch(self._loop, timeouts, headers_s)
@@ -233,7 +232,7 @@ class Exchange:
                 data=payload(body),
                 headers=headers,
                 allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=None, connect=connect_s),
+                timeout=connecting(connect_s),
             )
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -285,6 +284,8 @@ class Exchange:
         assert self.response is not None
         assert self.watch is not None
         reader = self.response.content
+        if reader.at_eof():
+            return
         self.watch.drain()
         try:
             while not reader.at_eof():
@@ -304,6 +305,14 @@ class Exchange:
 
     def elapsed_ms(self) -> int:
         return int((self._loop.time() - self.started) * 1000)
+
+
+@functools.lru_cache(maxsize=64)
+def connecting(seconds: float) -> aiohttp.ClientTimeout:
+    """How long a connection may take; all other time is watched over here."""
+    import aiohttp
+
+    return aiohttp.ClientTimeout(total=None, connect=seconds)
 
 
 def payload(body: bytes) -> Any:

@@ -78,6 +78,10 @@ class WireModel:
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         breaker: Breaker | None = None,
     ) -> None:
+        from . import http
+
+        # Not at the top of this file: it brings asyncio, which a model that is only described can do without.
+        self._http = http
         self.endpoint = endpoint
         self.model = model
         self.timeouts = timeouts
@@ -118,8 +122,6 @@ class WireModel:
 
     async def stream(self, request: Request) -> AsyncIterator[Answer]:
         """Deltas, one list per network chunk, then exactly one `Reply` or `Failure`."""
-        from .http import Exchange
-
         key, failure = await self._key(request)
         if failure is not None:
             yield failure
@@ -132,7 +134,7 @@ class WireModel:
             context = Context(self.endpoint.name, self.model)
             yield classify.failed("circuit_open", message, context, retry_after_ms=wait_ms)
             return
-        exchange = Exchange(self.timeouts)
+        exchange = self._http.Exchange(self.timeouts)
         ended = False
         try:
             opened = await self._guarded(self._open, exchange, sent)
@@ -140,7 +142,7 @@ class WireModel:
                 opened = await self._renewed(opened, sent)
                 if opened is None:
                     exchange.abandon()
-                    exchange = Exchange(self.timeouts)
+                    exchange = self._http.Exchange(self.timeouts)
                     opened = await self._guarded(self._open, exchange, sent)
             answer: Answer = opened if isinstance(opened, Failure) else []
             while type(answer) is list:
@@ -174,16 +176,16 @@ class WireModel:
         """What an exception of an exchange means. Raises it again where it is a bug of ours."""
         from aiohttp import ClientError
 
-        from .http import BadEncoding, Expired, TooMuch
         from .sse import LineTooLong
 
+        http = self._http
         match error:
-            case Expired():
+            case http.Expired():
                 kind: Any = f"{error}_timeout"
                 return self._failure(kind, EXPIRED[str(error)], exchange, sent)
-            case TooMuch() | LineTooLong():
+            case http.TooMuch() | LineTooLong():
                 return self._failure("reply_too_large", str(error), exchange, sent)
-            case msgspec.DecodeError() | UnicodeError() | BadEncoding():
+            case msgspec.DecodeError() | UnicodeError() | http.BadEncoding():
                 return self._failure("malformed_reply", f"the answer is not the format: {error}", exchange, sent)
             case ClientError() | OSError():
                 broken, message = network_failure(error, begun=exchange.response is not None)
@@ -194,25 +196,20 @@ class WireModel:
     async def _open(self, exchange: Exchange, sent: Sent) -> Failure | None:
         """Sends the request; none once a good answer has begun."""
         streamed = sent.request.stream
-        from .http import join
-
-        session = await join(self)
+        session = await self._http.join(self)
         response = await exchange.send(
             session, self._url(streamed), self._headers(sent.key, streamed), sent.body, streamed=streamed
         )
         headers = response.headers
         sent.request_id = next((headers[name] for name in REQUEST_ID_HEADERS if name in headers), None)
         if response.status != 200:
-            from .http import ERROR_BYTES_MAX
-
-            text = await exchange.whole(ERROR_BYTES_MAX)
+            text = await exchange.whole(self._http.ERROR_BYTES_MAX)
             return classify.from_response(response.status, headers, text, self._context(exchange, sent))
         wanted = SSE_TYPE if streamed else JSON_TYPE
         if response.content_type != wanted:
             if response.content_type == JSON_TYPE:
-                from .http import ERROR_BYTES_MAX
-
-                said = classify.from_body(await exchange.whole(ERROR_BYTES_MAX), self._context(exchange, sent))
+                text = await exchange.whole(self._http.ERROR_BYTES_MAX)
+                said = classify.from_body(text, self._context(exchange, sent))
                 if said is not None:
                     return said
             message = f"expected {wanted}, got {response.content_type!r}"
@@ -365,9 +362,7 @@ class WireModel:
 
     async def close(self) -> None:
         """Gives the client session that is shared on this event loop back; the last model to do so closes it."""
-        from .http import leave
-
-        await leave(self)
+        await self._http.leave(self)
 
 
 def make_format(endpoint: Endpoint, model: str, info: ModelInfo) -> Format:

@@ -37,7 +37,6 @@ from windlass.store.chain import history
 
 from .fates import check_open
 from .mounting import mounted_by_client
-from .readable import misfit, readable
 
 if TYPE_CHECKING:
     from .binding import Bound
@@ -57,9 +56,9 @@ def check_size(command: Command) -> None:
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise Refused("malformed", f"this {what} holds what has no form in JSON: {error}") from error
     try:
-        readable(skeleton, body, "-")
+        codec.require_readable(type(command), skeleton, body)
     except CodecError as error:
-        raise Refused("malformed", f"this {what} cannot be kept: {misfit(error)}") from error
+        raise Refused("malformed", f"this {what} cannot be kept: {error}") from error
 
 
 async def admitted(command: Command, *, store: Store, key: Key, state: State, bound: Bound) -> Command:

@@ -165,7 +165,7 @@ class Driver:
         if self._changed.is_set():
             return None
         state = self.owner.state
-        wake = _next_wake(state)
+        wake = state.next_wake_ms
         match state.phase:
             case st.Asked():
                 return Rested(status="waiting", waiting_for=waiting_for(state), wake_at_ms=wake)
@@ -434,10 +434,6 @@ class Driver:
             code = error.code if isinstance(error, Refused) else "unreadable"
             refusal = CommandRefused(command_id=waiting.command_id, code=code, message=str(error))
             await self._report(refusal, takes=(waiting.command_id,))
-
-
-def _next_wake(state: st.State) -> int | None:
-    return min((timer.at_ms for timer in state.timers.values()), default=None)
 
 
 def usage_notice(owner: Owner) -> UsageReported:

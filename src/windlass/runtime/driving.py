@@ -248,6 +248,9 @@ class Driving(Ending):
         self._resting[key] = None
         if len(self._resting) <= RESTING_MAX:
             return
+        await asyncio.sleep(0)  # whoever waited for the end of one looks at it first
+        if len(self._resting) <= RESTING_MAX:
+            return
         oldest = next(iter(self._resting))
         del self._resting[oldest]
         async with self._opening.setdefault(oldest, asyncio.Lock()):

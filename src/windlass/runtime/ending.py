@@ -12,7 +12,6 @@ from windlass.events.errors import Refused, UsageError
 from windlass.events.hooks import HookRuled
 from windlass.events.runs import CommandCompleted, CommandRefused, RunStarted, Terminal
 from windlass.events.turns import ModelReplied
-from windlass.kernel.state import State
 from windlass.store.base import Key
 from windlass.tools.convert import Mismatch
 
@@ -44,17 +43,18 @@ class Ending(Reading):
         await self._taken(key)
         while True:
             await self.wait_idle(key)
-            state = await self.state(key)
+            state = await self._seen(key)
             if not state.active:  # another process may have begun the next run meanwhile
                 break
         if state.run is None:
             raise UsageError(f"session {key.session!r} has had no run yet: send it a prompt first")
+        agent, reply_seq = state.agent.name, state.run.last_reply_seq
         terminal = await self._last_terminal(key, state.seq)
-        return await self._told(key, state, terminal, state.run.last_reply_seq)
+        return await self._told(key, agent, terminal, reply_seq)
 
-    async def _told(self, key: Key, state: State, terminal: Terminal, reply_seq: int | None) -> Result:
+    async def _told(self, key: Key, agent: str, terminal: Terminal, reply_seq: int | None) -> Result:
         reply = await self._reply(key, reply_seq)
-        return result_of(key.session, terminal, reply, self._output(state, reply))
+        return result_of(key.session, terminal, reply, self._output(agent, reply))
 
     # --- of a command ---
 
@@ -116,7 +116,7 @@ class Ending(Reading):
         if active is not None and not active.owner.stale:
             last, state = active.owner.hub.terminal, active.owner.state
             if last is not None and command_id in last.commands and state.run and state.run.run_id == last.run_id:
-                return await self._told(key, state, last, state.run.last_reply_seq)
+                return await self._told(key, state.agent.name, last, state.run.last_reply_seq)
         taken = await self._taken_at(key, command_id)
         if taken is None:
             return None
@@ -129,7 +129,7 @@ class Ending(Reading):
                 reply_seq = None
             elif ends(event, command_id):
                 if isinstance(event, Terminal):
-                    return await self._told(key, await self.state(key), event, reply_seq)
+                    return await self._told(key, (await self._seen(key)).agent.name, event, reply_seq)
                 raise await self._no_run(key, event, record)
         return None
 
@@ -204,8 +204,8 @@ class Ending(Reading):
             return record.event if isinstance(record.event, ModelReplied) else None
         return None
 
-    def _output(self, state: State, reply: ModelReplied | None) -> Any:
-        bound = self._bound.get(state.agent.name)
+    def _output(self, agent: str, reply: ModelReplied | None) -> Any:
+        bound = self._bound.get(agent)
         if bound is None or reply is None or reply.body is None or reply.body.output is None:
             return None
         found = reply.body.output

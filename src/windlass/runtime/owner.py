@@ -32,15 +32,14 @@ from windlass.events.record import Sealed
 from windlass.events.specs import ItemRef
 from windlass.kernel import log
 from windlass.kernel.decide import step
-from windlass.kernel.owed import overview
 from windlass.kernel.render import item
 from windlass.kernel.state import STATE_VERSION, State
-from windlass.store.base import IndexRow, Key, Snapshot, Store
+from windlass.store.base import Head, Key, Snapshot, Store
 from windlass.store.chain import history
 
 from .hub import Hub, Record
+from .listing import Listing
 from .ports import Ports
-from .readable import readable
 
 SNAPSHOT_EVERY_RECORDS = 1_000
 FULL_RETRY_MS = 1_000
@@ -83,11 +82,14 @@ class Owner:
         self._lease_until_ms = 0
         self._clock_ms = 0
         self._clock_at_ms = 0
+        self._head: Head | None = None
+        """Where the log ended when it was claimed, until it is read."""
         self._unsure = False
         """Whether an append was handed over whose end nobody heard: it may still be written."""
         self._read: set[str] = set()
         """The hashes of the appends that the last `load` read."""
         self._lock = asyncio.Lock()
+        self._listing = Listing(key)
         self._waiters: list[asyncio.Future[None]] = []
         self._events: dict[int, Event] = {}
         self._snapshot_every = snapshot_every
@@ -110,6 +112,7 @@ class Owner:
             over = max(now, held.until_ms) + 1
             claim = await self.store.claim(self.key, runner=runner, ttl_ms=ttl_ms, now_ms=over, renew=False)
         self.epoch = claim.epoch
+        self._head = claim.head
         self._runner, self._ttl_ms = runner, ttl_ms
         self._lease_until_ms = since + ttl_ms
 
@@ -166,7 +169,8 @@ class Owner:
             # Behind this write, whatever was handed over before has been written or never will be.
             await self.keep()
             self._unsure = False
-        head = await self.store.head(self.key)
+        # Nobody else can have written since the claim, and we have not yet.
+        head, self._head = self._head or await self.store.head(self.key), None
         if head is None:
             raise NotFound(f"there is no session {self.key.session!r}")
         if head.seq == 0:
@@ -195,6 +199,7 @@ class Owner:
             # What is owed under another epoch is owed by its owner alone.
             raise StaleEpoch(f"session {self.key.session!r} is at epoch {state.epoch}, this owner has {self.epoch}")
         self.state = state
+        self._listing.forget()
         self.hash = lines[-1].hash if lines else snapshot.hash if snapshot is not None else head.hash
         self._read = {sealed.hash for sealed in lines}
         self._snapshot_seq = snapshot.seq if snapshot is not None else 0
@@ -424,8 +429,9 @@ class Owner:
             self.stale = False
             raise
         entries = [codec.encode_entry(event, self.ports.salt) for event in events]
-        # Facts hold what others gave: agents, tools, hooks, models. One that could not be read would end the session.
-        readable(*entries[0])
+        # Types are not checked where values are made, and facts hold what agents, tools, hooks and models gave: one
+        # that cannot be read again would make the whole session unreadable.
+        codec.require_readable(type(fact), entries[0][0], entries[0][1])
         return events, record.seal(self.hash, seq, state.now_ms, self.epoch, entries)
 
     async def _append(
@@ -433,14 +439,15 @@ class Owner:
     ) -> None:
         self.ports.point("before_append")
         self._unsure = True
+        self._head = None
+        row = self._listing.due(self.state)
         try:
-            await self.store.append(
-                self.key, sealed, takes=takes, index=self.index_row(), blobs=blobs, barrier=bool(takes) or once
-            )
+            await self.store.append(self.key, sealed, takes=takes, index=row, blobs=blobs, barrier=bool(takes) or once)
         except (StaleEpoch, SeqConflict, CommandTaken, StorageFull):
             self._unsure = False
             raise
         self._unsure = False
+        self._listing.kept(row)
         self.hash = sealed.hash
         self.stale = False
         self.paused = ""
@@ -484,30 +491,6 @@ class Owner:
             if self.on_pause is not None:
                 self.on_pause(self.paused)
         await self.ports.sleep_ms(FULL_RETRY_MS)
-
-    def index_row(self) -> IndexRow:
-        """What an index keeps about the session as it is now."""
-        view = overview(self.state)
-        return IndexRow(
-            session=self.key.session,
-            tenant=self.key.tenant,
-            state=view.state,
-            waiting_for=view.waiting_for,
-            owed=view.owed,
-            next_wake_ms=view.next_wake_ms,
-            agent=view.agent,
-            title=view.title,
-            root=view.root,
-            parent=view.parent,
-            scope=view.scope,
-            seq=self.state.seq,
-            created_ms=view.created_ms,
-            updated_ms=view.updated_ms,
-            input_tokens=view.input_tokens,
-            output_tokens=view.output_tokens,
-            cost_nanos=view.cost_nanos,
-            metadata=view.metadata,
-        )
 
     async def snapshot(self, *, force: bool = False) -> None:
         """Takes a snapshot where the tail has outgrown the last one."""

@@ -90,6 +90,7 @@ class Performer:
         self._hooks = hooks
         self.paging = paging
         self.partial_text: list[str] = []
+        self._writing = ""
 
     @property
     def hooks(self) -> Hooks:
@@ -133,7 +134,7 @@ class Performer:
                     hooks=before,
                 )
             )
-        if not await self._may_begin(lambda: effect.request_id in owner.state.requests):
+        if not await self._may_begin(self._is_requested, effect):
             return None
         main = effect.lane == "main"
         if main:
@@ -193,17 +194,16 @@ class Performer:
     async def _items(self) -> list[HistoryItem]:
         """The history as the log has it: nothing of an append that is still under way."""
         while True:
-            await self.owner.settled()
             items = await self.owner.items()
             if not self.owner.busy:
                 return items
 
-    async def _may_begin(self, owed: Callable[[], bool]) -> bool:
+    async def _may_begin(self, owed: Callable[[Any], bool], effect: CallModel | RunTool) -> bool:
         """Whether an effect may begin at this very moment: it is still owed, as far as the log says, and nobody else
         can have taken the session. Raises `StaleEpoch` where somebody has."""
         while True:
             await self.owner.settled()
-            if not owed():
+            if not owed(effect):
                 return False
             if self.owner.in_lease:
                 return True
@@ -260,13 +260,9 @@ class Performer:
         hub, name = self.owner.hub, effect.request_id
         main = effect.lane == "main"
         index = 0
-
-        def so_far() -> list[Live]:
-            text = "".join(self.partial_text)
-            return [TextDelta(request_id=name, text=text, after_seq=hub.seq)] if text else []
-
         if main:
-            hub.so_far = so_far
+            self._writing = name
+            hub.so_far = self._so_far
         stream = self.bound.model_for(effect.model).stream(request)
         try:
             async for piece in stream:
@@ -285,6 +281,11 @@ class Performer:
             if close is not None:
                 await close()
         return failure("truncated_reply", "the model's stream ended without an answer")
+
+    def _so_far(self) -> list[Live]:
+        """What the model has written of the answer that is under way."""
+        text = "".join(self.partial_text)
+        return [TextDelta(request_id=self._writing, text=text, after_seq=self.owner.hub.seq)] if text else []
 
     def _keep(self, deltas: list[Any]) -> None:
         for delta in deltas:
@@ -336,7 +337,7 @@ class Performer:
         body = await self.arguments(effect.call_id)
         if body is None:
             return Done(_unavailable(effect, "tool_arguments", ERASED))
-        if not await self._may_begin(lambda: self._is_started(effect)):
+        if not await self._may_begin(self._is_started, effect):
             return None
         state = owner.state
         context = ToolContext(
@@ -367,6 +368,9 @@ class Performer:
         for blob in outcome.blobs:
             blob.close()
         return Done(fact, blobs or None)
+
+    def _is_requested(self, effect: CallModel) -> bool:
+        return effect.request_id in self.owner.state.requests
 
     def _is_started(self, effect: RunTool) -> bool:
         call = self.owner.state.calls.get(effect.call_id)

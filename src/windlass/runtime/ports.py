@@ -13,7 +13,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from windlass.events.record import SALT_BYTES, salt_text
+from windlass.events.record import SALT_BYTES, stored_text
 
 from . import liveness
 
@@ -80,7 +80,7 @@ class SystemPorts:
         if len(self._salts) < SALT_BYTES:
             self._salts = os.urandom(SALT_BYTES * SALTS_AT_ONCE)
         salt, self._salts = self._salts[:SALT_BYTES], self._salts[SALT_BYTES:]
-        return salt_text(salt)
+        return stored_text(salt)
 
     def fresh_id(self) -> str:
         stamp = (time.time_ns() // 1_000_000) & ((1 << 48) - 1)

@@ -195,9 +195,14 @@ class Reading:
 
     async def state(self, key: Key) -> State:
         """The state of a session, as the log has it."""
+        state = await self._seen(key)
+        return log.copy(state)
+
+    async def _seen(self, key: Key) -> State:
+        """The same, perhaps the owner's own: to be read at once, neither kept nor changed."""
         active = self._active.get(key)
         if active is not None and not active.owner.stale:
-            return log.copy(active.owner.state)
+            return active.owner.state
         owner = Owner(self.store, key, self.ports, Hub())
         await owner.load()
         return owner.state
@@ -248,7 +253,7 @@ class Reading:
         """Whether a run is active, as far as memory or the log can tell."""
         active = self._active.get(key)
         if active is None:
-            return (await self.state(key)).active
+            return (await self._seen(key)).active
         return active.owner.stale or active.owner.state.active
 
     async def _until_ended(self, key: Key, listener: Subscription) -> bool:

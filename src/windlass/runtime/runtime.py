@@ -48,11 +48,11 @@ from .attached import Attached, Lent, weighed
 from .binding import Bound, bound_names
 from .hub import Hub
 from .imports import refs_of
+from .listing import row_of
 from .mounting import tools_of
 from .observing import ORPHANS_MAX, THREADS_MAX
 from .owner import SNAPSHOT_EVERY_RECORDS, Owner
 from .ports import Ports, SystemPorts
-from .readable import misfit
 from .reading import Active
 from .session import Session
 from .tending import Tending
@@ -320,7 +320,7 @@ class Runtime(Tending):
                 begun = await owner.take(fact, takes=(fact.command_id,))
             except CodecError as error:
                 await owner.release()
-                raise UsageError(f"session {key.session!r} cannot begin like this: {misfit(error)}") from error
+                raise UsageError(f"session {key.session!r} cannot begin like this: {error}") from error
             await self._adopt(key, owner, bound, place, begun)
 
     async def _owned(self, key: Key) -> Owner | None:
@@ -481,7 +481,7 @@ class Runtime(Tending):
         if await self.store.get_index(key) is None:
             owner = Owner(self.store, key, self.ports, Hub())
             await owner.load()
-            await self.store.put_index(owner.index_row())
+            await self.store.put_index(row_of(key, owner.state))
 
     # --- the archive ---
 

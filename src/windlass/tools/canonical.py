@@ -30,7 +30,12 @@ def canonical(value: Any) -> bytes:
 
 def digest(value: Any) -> str:
     """The digest of a value's canonical bytes (`sha256:<hex>`)."""
-    return "sha256:" + hashlib.sha256(canonical(value)).hexdigest()
+    return digest_of(canonical(value))
+
+
+def digest_of(raw: bytes) -> str:
+    """The digest of canonical bytes."""
+    return "sha256:" + hashlib.sha256(raw).hexdigest()
 
 
 def _write(value: Any, out: list[str], depth: int) -> None:
@@ -57,7 +62,7 @@ def _write(value: Any, out: list[str], depth: int) -> None:
 
 def _write_object(value: dict[Any, Any], out: list[str], depth: int) -> None:
     mark = "{"
-    for key in sorted(value, key=_utf16):
+    for key in sorted(value, key=_utf16) if len(value) > 1 else map(_text, value):
         out.append(mark)
         mark = ","
         out.append(encode_basestring(key))
@@ -75,10 +80,14 @@ def _write_array(value: list[Any] | tuple[Any, ...], out: list[str], depth: int)
     out.append("[]" if mark == "[" else "]")
 
 
-def _utf16(key: Any) -> Any:
+def _utf16(key: Any) -> bytes:
+    return _text(key).encode("utf-16-be", "surrogatepass")
+
+
+def _text(key: Any) -> str:
     if type(key) is not str:
         raise NotCanonical(f"a key of type {type(key).__qualname__!r} is not text")
-    return key.encode("utf-16-be", "surrogatepass")
+    return key
 
 
 def _whole(value: int) -> str:

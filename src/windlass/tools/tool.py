@@ -30,6 +30,7 @@ NAME = r"[A-Za-z0-9_-]{1,64}\Z"
 MODEL_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z"
 """What every provider accepts; a canonical name may also begin with a digit if an alias stands before it."""
 ARGUMENTS_BYTES_MAX = 1024 * 1024
+SCALARS = frozenset({str, int, float, bool, type(None)})
 DESCRIPTION_CHARS_MAX = 16 * 1024
 
 P = ParamSpec("P")
@@ -195,25 +196,35 @@ class Tool(Generic[P, R]):
 
         return Validator(self.parameters.schema, f"tool {self.name!r}")
 
+    @functools.cached_property
+    def _canonical(self) -> types.ModuleType:
+        """The writer of digests, looked up at the first call: its imports are not needed before."""
+        from . import canonical
+
+        return canonical
+
     def check(self, args: JsonObject) -> Checked:
         """What the gate needs before it rules on a call. Never raises for what a model wrote."""
-        from .canonical import NotCanonical, canonical, digest
-
+        forms = self._canonical
         try:
-            raw = canonical(args)
-        except NotCanonical as error:
+            raw = forms.canonical(args)
+        except forms.NotCanonical as error:
             return Checked(args=args, digest="", errors=(f"the arguments: {error}",))
         if not _is_unicode(args, raw):
             told = "the arguments hold text that is not valid Unicode (a lone surrogate)"
-            return Checked(args=args, digest=digest(args), errors=(told,))
+            return Checked(args=args, digest=forms.digest_of(raw), errors=(told,))
         if len(raw) > ARGUMENTS_BYTES_MAX:
             told = f"the arguments: {len(raw)} bytes are more than the {ARGUMENTS_BYTES_MAX} allowed"
-            return Checked(args=args, digest=digest(args), errors=(told,))
+            return Checked(args=args, digest=forms.digest_of(raw), errors=(told,))
         errors = self.validator.errors(args)
         if errors:
-            return Checked(args=args, digest=digest(args), errors=errors)
+            return Checked(args=args, digest=forms.digest_of(raw), errors=errors)
         completed = self.parameters.completed(args)
-        return Checked(args=completed, digest=digest(completed), errors=self._conversion_errors(args))
+        if len(completed) == len(args) and all(type(value) in SCALARS for value in args.values()):
+            digest = forms.digest_of(raw)  # nothing was added
+        else:
+            digest = forms.digest(completed)
+        return Checked(args=completed, digest=digest, errors=self._conversion_errors(args))
 
     def _conversion_errors(self, args: JsonObject) -> tuple[str, ...]:
         if self.parameters.certain:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from windlass.events.record import SALT_BYTES, salt_text
+from windlass.events.record import SALT_BYTES, stored_text
 
 from .loop import Actor, Crashed
 
@@ -33,7 +33,7 @@ class SimPorts:
         return self._world.chance.random()
 
     def salt(self) -> str:
-        return salt_text(self._world.fresh().to_bytes(SALT_BYTES, "big"))
+        return stored_text(self._world.fresh().to_bytes(SALT_BYTES, "big"))
 
     def fresh_id(self) -> str:
         return f"id-{self._world.fresh()}"

@@ -93,7 +93,7 @@ class Writer:
 def seal_after(seq: int, chain: str, epoch: int, bodies: Iterable[bytes]) -> Sealed:
     """An append behind (seq, chain) with one event for each body."""
     entries = [
-        (b'{"type":"kit.said"}', body, record.salt_text(b"salt%08d" % (seq + i))) for i, body in enumerate(bodies)
+        (b'{"type":"kit.said"}', body, record.stored_text(b"salt%08d" % (seq + i))) for i, body in enumerate(bodies)
     ]
     return record.seal(chain, seq + 1, NOW_MS + seq, epoch, entries)
 

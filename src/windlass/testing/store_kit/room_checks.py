@@ -91,6 +91,24 @@ async def _fork(store: Store, key: Key, origin: Origin) -> bool:
         raise UsageError(str(error)) from error
 
 
+async def append_without_a_row_keeps_the_one_there_is(case: StoreCase) -> None:
+    async with case.open() as store:
+        writer = await Writer(store).claim()
+        row = writer.row(state="running", owed=True, title="Sums", updated_ms=7)
+        await writer.append(index=row)
+        await writer.append()
+        assert await store.get_index(writer.key) == row
+        assert await store.find(Query(owed=True)) == [row]
+        newer = writer.row(state="idle", updated_ms=9)
+        await writer.append(index=newer)
+        await writer.append()
+    if not case.capabilities.durable:
+        return
+    async with case.open() as store:
+        assert await store.find(Query()) == [newer]
+        assert await store.find(Query(owed=True)) == []
+
+
 async def searches_find_what_they_ask_for(case: StoreCase) -> None:
     rows = [
         IndexRow(session="a", state="idle", agent="math", title="Sums", updated_ms=10, root="a"),
@@ -286,6 +304,7 @@ CHECKS = (
     ids_that_leave_the_room_are_refused,
     odd_ids_are_kept_apart,
     tenants_do_not_see_each_other,
+    append_without_a_row_keeps_the_one_there_is,
     searches_find_what_they_ask_for,
     snapshots_are_disposable,
     blobs_are_kept_by_digest,
