@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ import windlass
 from windlass.events.blocks import Data, Text
 from windlass.events.calls import ResultReceived, ToolDelegated
 from windlass.events.permissions import ApproverMissed
+from windlass.events.record import Sealed
 from windlass.events.runs import RunAsked, RunStarted
 from windlass.runtime.session import Session
+from windlass.store.base import Key
+from windlass.store.memory import MemoryStore
 from windlass.testing.scripted import ScriptedModel, call
 
 from .support import agent_of, events_of, only, sound, started, until
@@ -202,6 +206,45 @@ async def test_a_client_that_leaves_gives_its_call_up_and_the_next_one_gets_it()
         ((_, _, _, content),) = await results(session)
         assert content == (Data(value={"opened": "a.html", "key": entered[0]}),)
         await sound(session)
+
+
+async def test_a_client_whose_runtime_was_closed_begins_no_call_any_more():
+    ran: list[str] = []
+
+    @windlass.tool(name="open_tab")
+    async def noted(url: str) -> str:
+        "Opens a tab."
+        ran.append(url)
+        return "opened"
+
+    class Slow(MemoryStore):
+        """A store that answers a number of readers, and lets the next ones wait."""
+
+        free = 1_000
+        let = asyncio.Event()
+
+        async def read(self, key: Key, *, after: int = 0, until: int | None = None) -> AsyncIterator[Sealed]:
+            self.free -= 1
+            if self.free < 0:
+                await self.let.wait()
+            async for sealed in super().read(key, after=after, until=until):
+                yield sealed
+
+    store = Slow()
+    agent = browser(call("open_tab", url="a.html"), "it is open")
+    async with windlass.Runtime(store, agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).status == "asked"
+    async with windlass.Runtime(store) as other:
+        remote = await other.get("s")
+        store.free = 1  # the call is found; looking it up takes a while
+        async with remote.serve(noted) as serving:
+            await until(lambda: store.free < 0)
+            await other.close()
+            store.let.set()
+            await until(lambda: not serving._working)
+    assert ran == []
 
 
 async def test_a_call_that_is_cancelled_or_answered_elsewhere_is_given_up_by_its_client():

@@ -138,6 +138,8 @@ class Serving:
             if call is None or call.status != "delegated":
                 return
             body = await self._insist(lambda: arguments_of(call, self._event_at))
+            if self._session.runtime.closed:
+                return  # its result would reach nobody: the call stays open, and the next client gets it
             if body is None:
                 outcome = failed("tool_arguments", ERASED, ERASED)
             else:
