@@ -109,6 +109,24 @@ async def test_whoever_waits_for_a_result_learns_that_the_runtime_was_closed(tmp
         await waiting
 
 
+async def test_whoever_follows_a_prompt_learns_that_the_runtime_was_closed():
+    model = ScriptedModel([["part", Pause()]])
+    agent = windlass.Agent("a", model=model)
+    runtime = await windlass.open(agents=[agent]).start()
+    session = await runtime.session(agent)
+    heard = []
+
+    async def follow():
+        async for event in session.prompt("x"):
+            heard.append(event)
+
+    following = asyncio.create_task(follow())
+    await until(lambda: any(isinstance(event, windlass.TextDelta) for event in heard), "the text")
+    await runtime.close()
+    with pytest.raises(windlass.UsageError, match="was closed while session"):
+        await following
+
+
 async def test_an_agent_that_is_made_again_is_the_same_agent():
     model = ScriptedModel(["one", "two"])
 

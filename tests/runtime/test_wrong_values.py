@@ -215,3 +215,13 @@ async def test_an_empty_session_id_is_refused_and_not_replaced(tmp_path):
         session = await runtime.session(agent)
         with pytest.raises(windlass.UsageError, match="a session id must have 1 to 200 characters, not 0"):
             await session.fork("")
+
+
+async def test_a_filter_that_means_nothing_is_refused_and_not_taken_for_no_sessions():
+    async with windlass.open() as runtime:
+        with pytest.raises(windlass.UsageError, match=r"write states=\('asked',\)"):
+            await runtime.sessions(states="asked")
+        for name in ("state", "tenant"):
+            with pytest.raises(windlass.UsageError, match=f"knows no filter '{name}': there are states, agent"):
+                await runtime.sessions(**{name: "x"})
+        assert await runtime.sessions(states=("asked",), limit=5) == []

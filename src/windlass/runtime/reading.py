@@ -109,6 +109,8 @@ class Reading:
                 yield told
                 if isinstance(told, Record) and ends(told.event, command.command_id):
                     return
+            if not listener.lagging:
+                raise closed_meanwhile(key)
         finally:
             self._leave(key, listener)
 

@@ -299,7 +299,14 @@ class Runtime(Tending):
             self._asked_for.add(key)
 
     async def sessions(self, **filters: Any) -> list[Any]:
-        """What the index knows of the sessions, newest change first."""
+        """What the index knows of the sessions, newest change first. The filters are those of
+        `windlass.store.base.Query`, such as `states=("asked",)`, `agent="clerk"`, `limit=20`."""
+        known = [name for name in Query.__struct_fields__ if name != "tenant"]
+        unknown = sorted(set(filters) - set(known))
+        if unknown:
+            raise UsageError(f"sessions() knows no filter {unknown[0]!r}: there are {', '.join(known)}")
+        if isinstance(filters.get("states"), str):
+            raise UsageError(f"states are several: write states=({filters['states']!r},)")
         return list(await self.store.find(Query(tenant=self.tenant, **filters)))
 
     async def _begin(
