@@ -22,12 +22,32 @@ IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 def prompt_of(words: Sequence[str], files: Sequence[str]) -> tuple[InputBlock, ...]:
     """The blocks of a prompt: words, then standard input where something is piped in, then files."""
     text = " ".join(words).strip()
-    piped = "" if is_terminal(sys.stdin) or text == "-" or (text and not _piped()) else sys.stdin.read(TEXT_BYTES_MAX)
     if text == "-":
-        text, piped = "", sys.stdin.read(TEXT_BYTES_MAX)
+        text, piped = "", _read_input()
+    elif is_terminal(sys.stdin) or (text and not _piped()):
+        piped = ""
+    else:
+        piped = _read_input()
     said = "\n\n".join(part for part in (text, piped.strip()) if part)
     blocks: list[InputBlock] = [Text(text=said)] if said else []
     return (*blocks, *(file_block(path) for path in files))
+
+
+def _read_input() -> str:
+    """All of standard input; nothing where it is closed. Raises `UsageError` where it is too long or no text."""
+    if sys.stdin is None:
+        return ""
+    # Bytes, for what is too long must not be cut in silence, and a locale may read what is no text as if it were.
+    data = sys.stdin.buffer.read(TEXT_BYTES_MAX + 1)
+    if len(data) > TEXT_BYTES_MAX:
+        raise UsageError(
+            f"standard input has more than the {TEXT_BYTES_MAX:,} bytes allowed: "
+            "put it in a file that the agent can read in parts, with --tool read"
+        )
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UsageError("standard input is not text in UTF-8") from None
 
 
 def _piped() -> bool:
@@ -37,7 +57,7 @@ def _piped() -> bool:
 
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (OSError, ValueError):
+    except (AttributeError, OSError, ValueError):
         return False
     return stat.S_ISREG(mode) or stat.S_ISFIFO(mode)
 
