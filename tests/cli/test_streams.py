@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from windlass.cli.main import main
 from windlass.cli.prompts import TEXT_BYTES_MAX
 
 from . import work
@@ -65,3 +66,28 @@ def test_input_that_is_too_long_is_refused_and_not_cut(folder: pathlib.Path):
 def test_input_that_is_no_text_is_refused(folder: pathlib.Path):
     done = ran(folder, "run", "--agent", "agents.py:free", "Look:", given=b"\xff\xfe\x00")
     assert (done.returncode, done.stderr) == (2, b"windlass: standard input is not text in UTF-8\n")
+
+
+@pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("words", ["--help", "models --json", "doctor", "completion bash"])
+def test_full_output_is_one_line(folder: pathlib.Path, words: str):
+    done = in_a_shell(folder, f"$W {words} > /dev/full")
+    assert (done.returncode, done.stderr) == (1, "windlass: cannot write the output: No space left on device\n")
+
+
+def test_output_that_knows_few_letters_spells_out_the_others(folder: pathlib.Path):
+    ascii_only = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    words = ["run", "--agent", "agents.py:free", "--session", "s", "Pay “it”."]
+    done = ran(folder, *words, environ=ascii_only)
+    assert (done.returncode, done.stdout) == (0, b"I will pay it.\nDone: I-7 is paid.\n")
+    assert b'\\u2192 pay(invoice="I-7", cents=1200)' in done.stderr
+    shown = ran(folder, "show", "s", environ=ascii_only)
+    assert shown.stdout.startswith(b"session  s  \\u201cPay \\u201cit\\u201d.\\u201d\n")
+
+
+def test_ctrl_c_before_a_verb_began_is_no_traceback(monkeypatch: pytest.MonkeyPatch):
+    def interrupted(argv: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("windlass.cli.main.build", interrupted)
+    assert main(["ps"]) == 130

@@ -6,7 +6,9 @@ Exit codes are listed in `EXIT_CODES`.
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
+import io
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -88,6 +90,11 @@ class Parser(argparse.ArgumentParser):
         tell(f"'{self.prog} --help' says more", sys.stderr)
         self.exit(USAGE)
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        # argparse keeps it to itself where this fails.
+        if message and (out := file or sys.stderr) is not None:
+            out.write(message)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         # argparse words this differently in each version of Python, and lists what it should not.
         if action.choices is not None and value not in action.choices:
@@ -129,15 +136,40 @@ def build(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    spell_out()
+    try:
+        return begin(list(sys.argv[1:] if argv is None else argv))
+    except BrokenPipeError:
+        # The reader went away (`| head`); whatever is still buffered must not complain at exit.
+        sys.stdout = None
+        return FAILED
+    except OSError as error:
+        if not unwritable(error):
+            raise
+        # Nothing that is still buffered may complain once more at exit.
+        sys.stdout = None
+        return complain(OSError(f"cannot write the output: {error.strerror}"), FAILED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def spell_out() -> None:
+    """Lets letters that an output does not know be written by their numbers, instead of ending the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def begin(words: list[str]) -> int:
+    """Parses and runs."""
     parser = build(words)
     try:
         args = parser.parse_args(words)
     except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else USAGE
+        return flushed(stop.code if isinstance(stop.code, int) else USAGE)
     if args.verb is None:
         parser.print_help()
-        return OK
+        return flushed(OK)
     return perform(args)
 
 
@@ -147,18 +179,23 @@ def perform(args: argparse.Namespace) -> int:
 
     try:
         code: int = importlib.import_module(VERBS[args.verb][0]).run(args)
-        sys.stdout.flush()
-        return code
     except UsageError as error:
         return complain(error, USAGE)
     except WindlassError as error:
         return complain(error, FAILED)
-    except BrokenPipeError:
-        # The reader went away (`| head`); whatever is still buffered must not complain at exit.
-        sys.stdout = None
-        return FAILED
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    return flushed(code)
+
+
+def flushed(code: int) -> int:
+    """The exit code, once everything is written."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    return code
+
+
+def unwritable(error: OSError) -> bool:
+    """Whether an error came of writing what is shown, and not of a file (which has a name)."""
+    return error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG) and error.filename is None
 
 
 def complain(error: Exception, code: int) -> int:
