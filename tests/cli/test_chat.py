@@ -125,7 +125,10 @@ def test_talk_and_leave(terminal: Chatting):
     terminal.key("Tab", "Enter")
     terminal.wait_for("/resume SESSION    go on with another session of this agent")
     terminal.leave()
-    assert terminal.screen().splitlines()[-1] == "session t is kept: windlass chat --session t"
+    assert terminal.screen().splitlines()[-2:] == [
+        "session t is kept; go on with",
+        "  windlass chat --agent agents.py:talker --session t",
+    ]
 
 
 def test_going_on_shows_what_was_said_and_up_brings_back_what_was_written(terminal: Chatting):

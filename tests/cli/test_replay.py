@@ -45,7 +45,7 @@ def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
     """A folder with one session, `s`, that paid 7 and said so."""
     (tmp_path / "more.py").write_text(AGENTS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     monkeypatch.delenv("WINDLASS_STORE", raising=False)
     assert main(["run", "--agent", "more.py:first", "Pay it.", "--session", "s", "--quiet"]) == 0
     assert (tmp_path / "paid").read_text() == "x"
@@ -60,9 +60,7 @@ def changes(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_same_agent_goes_as_before_and_no_tool_runs(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]):
     capsys.readouterr()
     assert main(["replay", "s", "--agent", "more.py:first", "--as", "again"]) == 0
-    assert capsys.readouterr().out == (
-        "it went as before: 4 items; look at it with: windlass logs again (in windlass.db)\n"
-    )
+    assert capsys.readouterr().out == ("it went as before: 4 items; look at it with: windlass logs again\n")
     assert (folder / "paid").read_text() == "x"
     assert main(["replay", "s", "--agent", "more.py:first", "--live"]) == 0
     assert (folder / "paid").read_text() == "xx"
@@ -146,7 +144,7 @@ SCREENS = [
  assistant
 -  Done: I-7 is paid.
 +  Paid.
-it went otherwise; look at it with: windlass logs other (in windlass.db)
+it went otherwise; look at it with: windlass logs other
 """,
     ),
     Case(

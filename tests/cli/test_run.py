@@ -118,7 +118,7 @@ def test_ctrl_c_interrupts_and_it_can_go_on(folder: pathlib.Path, screen: Termin
         "(interrupting; Ctrl-C again leaves at once)",
         "stopped: user abort",
         "interrupted · 1 turn · about 2 in, 16,384 out · $0 · 0 s",
-        "go on with: windlass run --session s (and the same --agent)",
+        "go on with: windlass run --agent agents.py:slow --session s",
     ]
     assert "run interrupted" in ran(folder, "logs", "s").stdout
 

@@ -168,7 +168,7 @@ def test_chat_begins_with_its_setup_talks_and_says_how_to_go_on(terminal: Termin
         "← paid I-7\n"
         "  Done: I-7 is paid.\n"
         "(completed; 20 in, 20 out, $0)\n"
-        "session s is kept: windlass chat --session s\n"
+        "session s is kept; go on with\n  windlass chat --agent agents.py:free --session s\n"
     )
 
 

@@ -18,15 +18,17 @@ from windlass.events.specs import Policy
 from windlass.runtime.agent import Agent, Budget
 from windlass.runtime.policy import ALLOW_ALL, READ_ONLY
 
+from .commands import UNNAMED
+
 T = TypeVar("T")
-NAME = "assistant"
-"""What an agent is called that options describe."""
+NAME = UNNAMED
 PRESETS = {"standard": Policy(), "allow-all": ALLOW_ALL, "read-only": READ_ONLY}
 SCHEMA_BYTES_MAX = 1_000_000
 
 
-def agent_of(args: argparse.Namespace) -> Agent:
-    """The agent that the options mean. Raises `UsageError` where they mean none."""
+def agent_of(args: argparse.Namespace, before: Agent | None = None) -> Agent:
+    """The agent that the options mean: of a file, else as they described it `before`, else a new one; with what they
+    say now. Raises `UsageError` where they mean none."""
     changes: dict[str, Any] = {}
     if args.model is not None:
         changes["model"] = args.model
@@ -38,10 +40,8 @@ def agent_of(args: argparse.Namespace) -> Agent:
         changes["budget"] = Budget(usd=args.budget_usd, turns=args.budget_turns)
     if args.output_schema is not None:
         changes["output"] = schema_of(args.output_schema)
-    tools = [tool_of(name) for name in args.tool]
-    if args.agent is None:
-        return Agent(NAME, tools=tools, **changes)
-    found = from_file(args.agent, Agent, "agent")
+    found = from_file(args.agent, Agent, "agent") if args.agent is not None else before or Agent(NAME)
+    tools = [tool_of(name) for name in args.tool if name not in found.tools]
     if tools:
         changes["tools"] = [*found.tools, *tools]
     if not changes:
@@ -99,7 +99,8 @@ def read_text(path: str) -> str:
 
 
 def from_file(place: str, kind: type[T], word: str) -> T:
-    """A value out of a file: `FILE.py:NAME`, or `FILE.py` where it holds only one."""
+    """A value out of a file: `FILE.py:NAME`, or `FILE.py` where it holds only one. An agent may be named as it names
+    itself, which is all that its sessions know of it."""
     path, colon, name = place.rpartition(":")
     if not colon:
         path, name = place, ""
@@ -107,10 +108,15 @@ def from_file(place: str, kind: type[T], word: str) -> T:
     there = {key: value for key, value in vars(module).items() if isinstance(value, kind)}
     if name in there:
         return there[name]
-    listed = ", ".join(f"{path}:{key}" for key in there) or "none"
+    if not there:
+        raise UsageError(f"{path} has no {word} in it: give a variable the value windlass.{kind.__name__}(...)")
+    listed = ", ".join(f"{path}:{key}" for key in there)
     if name:
-        raise UsageError(f"{path} has no {word} {name!r}: there are {listed}")
-    if len(there) != 1:
+        called = [value for value in there.values() if getattr(value, "name", None) == name]
+        if len(called) == 1:
+            return called[0]
+        raise UsageError(f"{path} has no {word} {name!r}: there is {listed}")
+    if len(there) > 1:
         raise UsageError(f"{path} has {len(there)} {word}s, say which: {listed}")
     return next(iter(there.values()))
 
@@ -133,7 +139,7 @@ def module_of(path: str) -> ModuleType:
         sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # the user's own file; its line is what they need
+    except (Exception, SystemExit) as error:  # the user's own file; its line is what they need
         del sys.modules[name]
         raise UsageError(f"{path} cannot be loaded: {where(error, file)}{type(error).__name__}: {error}") from error
     return module

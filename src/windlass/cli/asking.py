@@ -15,6 +15,7 @@ import msgspec
 from windlass.events.permissions import AnyDetail, PermissionRequested, ShellDetail, ToolDetail, WriteDetail
 from windlass.events.questions import QuestionBody, QuestionRequested
 
+from .commands import word
 from .text import Paint, fold_lines, visible, width_of
 
 BAR = "│ "
@@ -83,10 +84,9 @@ def barred(text: str) -> list[str]:
     return [BAR + line for line in fold_lines(visible(text), width_of(sys.stdout) - len(BAR))]
 
 
-def how_to_answer(session: str, ask_id: str, kind: str, place: str) -> list[str]:
+def how_to_answer(session: str, ask_id: str, kind: str, at: str) -> list[str]:
     """The commands that answer it."""
-    at = "" if place == "windlass.db" else f" --store {place}"
-    session = visible(session)
+    session = word(session)
     if kind == "permission":
         return [
             f"  windlass approve {session} {ask_id}{at}",

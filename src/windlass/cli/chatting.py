@@ -39,16 +39,18 @@ HOW = "/help lists the commands · Ctrl-C stops a run · Ctrl-D leaves"
 
 def run(args: argparse.Namespace) -> int:
     """Does it."""
-    from .agents import agent_of
-
     if not is_interactive():
         raise UsageError("chat needs a terminal: use 'windlass run' in scripts")
-    return asyncio.run(converse(args, agent_of(args)))
+    return asyncio.run(converse(args))
 
 
-async def converse(args: argparse.Namespace, agent: Agent) -> int:
+async def converse(args: argparse.Namespace) -> int:
     import windlass
 
+    from .agents import agent_of
+    from .recalling import recalled
+
+    agent = agent_of(args, await recalled(args))
     chat = Chat(args, agent)
     with chat.desk:
         async with windlass.open(
@@ -66,10 +68,10 @@ async def converse(args: argparse.Namespace, agent: Agent) -> int:
 
 def farewell(chat: Chat) -> None:
     """How to come back."""
-    from .sending import at
+    from .commands import again
 
-    name = visible(chat.session.session_id)
-    print(f"session {name} is kept: windlass chat --session {name}{at(chat.args)}", file=sys.stderr)
+    name = chat.session.session_id
+    print(f"session {visible(name)} is kept; go on with\n  {again('chat', name, chat.args)}", file=sys.stderr)
 
 
 class Chat:
@@ -105,6 +107,9 @@ class Chat:
         name = session_id or self.runtime.ports.fresh_id()
         self.interviewer.session = name
         self.session = await self.runtime.session(self.agent, name, workspace=os.curdir, trusted=self.args.trust)
+        before = await self.session.state()
+        if not before.active:
+            await self.runtime.drive(name)  # what the agent has otherwise than before is in the log once it is driven
         state = await self.session.state()
         self.note(f"session {visible(name)} in {visible(options.place_of(self.args))}")
         for line in (*summary(state), files_line(await self.session.setup())):
@@ -112,10 +117,8 @@ class Chat:
                 self.note(line)
         self.note(HOW)
         self.note(f"whatever needs your word is asked behind the mark {self.interviewer.mark}")
-        await self._recall(state.seq)
-        self._watching = asyncio.create_task(self._watch(state.seq))
-        if not state.active:
-            await self.runtime.drive(name)
+        await self._recall(before.seq)
+        self._watching = asyncio.create_task(self._watch(before.seq))
         await self.look()
         if (await self.session.state()).asks:
             self.spawn(self.ask_open())
@@ -135,7 +138,7 @@ class Chat:
 
         from .running import title_of
 
-        found = [record.event async for record in self.session.records()]
+        found = [record.event async for record in self.session.records() if record.seq <= seq]
         said = [event for event in found if isinstance(event, PromptReceived | ModelReplied)]
         if len(said) > RECENT_MAX:
             self.note(f"… {words.plural(len(said) - RECENT_MAX, 'message')} before these")

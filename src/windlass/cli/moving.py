@@ -14,7 +14,7 @@ from windlass.events.errors import Damaged, UsageError
 from windlass.store.base import IndexRow, Key, Query, Store
 from windlass.store.transfer import export_session, import_session
 
-from . import sending, stores, words
+from . import commands, stores, words
 from .text import tell, visible
 
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -42,13 +42,12 @@ async def fork(args: argparse.Namespace) -> int:
             made = await runtime.fork(key, args.new, at_seq=args.at)
         head = await store.head(made.key)
         origin = head.origin if head is not None else None
-        agent = visible((await stores.row_of(store, key)).agent)
-    session = visible(made.session_id)
+        agent = (await stores.row_of(store, key)).agent
     seq = origin.seq if origin is not None else 0
-    tell(f"{session} goes on from record {seq} of {visible(key.session)}")
+    tell(f"{visible(made.session_id)} goes on from record {seq} of {visible(key.session)}")
     if args.at is not None and seq < args.at:
         tell(f"(record {args.at} lies within an append; the one before it ends at {seq})")
-    print(f"  windlass run --agent FILE.py:{agent} --session {session}{sending.at(args)} 'what to do now'")
+    print(f"  {commands.run_of(agent, made.session_id, args)} 'what to do now'")
     return 0
 
 

@@ -23,8 +23,9 @@ from windlass.runtime.agent import Agent
 from windlass.runtime.approvals import Approver
 from windlass.store.base import Store
 
-from . import options, stores, words
+from . import commands, stores, words
 from .agents import agent_of
+from .recalling import described
 from .recollecting import Recollecting, answering_from, lines_of, played, point_at, recorded, words_of
 from .text import Paint, tell, visible
 
@@ -33,10 +34,11 @@ NAME_MAX = 80
 
 def run(args: argparse.Namespace) -> int:
     """Does it."""
-    return asyncio.run(replay(args, agent_of(args)))
+    return asyncio.run(replay(args))
 
 
-async def replay(args: argparse.Namespace, agent: Agent) -> int:
+async def replay(args: argparse.Namespace) -> int:
+    from_file = agent_of(args) if args.agent is not None else None
     async with stores.opened(args) as store:
         key = await stores.session_key(store, args)
         whole = await stores.folded(store, key)
@@ -51,6 +53,7 @@ async def replay(args: argparse.Namespace, agent: Agent) -> int:
                 f"--at {args.at} lies within a run, and --live would make the calls before it again: leave one of "
                 f"them out, or begin where the run does, with --at {point.rest_seq}"
             )
+        agent = from_file or agent_of(args, described(whole))
         model = Recollecting(opened_model(agent), point.said)
         # Under its own name no other session is taken for one of this agent, whose tools may only play.
         agent = replace(agent, name=f"{agent.name[:NAME_MAX]} (replay)", model=model)
@@ -130,6 +133,5 @@ def report(args: argparse.Namespace, old: str, new: str, then: list[HistoryItem]
         colour = "green" if line.startswith("+") else "red" if line.startswith("-") else ""
         print(paint(visible(line), colour))
     told = "it went otherwise" if changed else f"it went as before: {words.plural(len(now), 'item')}"
-    at = f" --store {args.store}" if args.store else ""
-    tell(f"{told}; look at it with: windlass logs {visible(new)}{at} (in {visible(options.place_of(args))})")
+    tell(f"{told}; look at it with: windlass logs {commands.word(new)}{commands.at(args)}")
     return int(changed)

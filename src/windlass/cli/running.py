@@ -37,21 +37,23 @@ SETTLE_S = 0.05
 
 def run(args: argparse.Namespace) -> int:
     """Does it."""
-    from .agents import agent_of
     from .prompts import prompt_of
 
     blocks = prompt_of(args.prompt, args.file)
     if not blocks and not args.session:
         raise UsageError("nothing to do: write a prompt, pipe one in, or name a --session to go on with")
-    return asyncio.run(perform(args, agent_of(args), blocks))
+    return asyncio.run(perform(args, blocks))
 
 
-async def perform(args: argparse.Namespace, agent: Agent, blocks: tuple[InputBlock, ...]) -> int:
+async def perform(args: argparse.Namespace, blocks: tuple[InputBlock, ...]) -> int:
     import windlass
 
+    from .agents import agent_of
     from .keyboard import Interviewer, Keyboard, is_interactive
     from .narrate import Narrator
+    from .recalling import recalled
 
+    agent = agent_of(args, await recalled(args))
     out = sys.stderr if args.json else sys.stdout
     narrator = Narrator(out, sys.stderr, quiet=args.quiet or args.json)
     begun = time.monotonic()
@@ -84,14 +86,23 @@ async def greet(
 
     state = await session.state()
     place = options.place_of(args)
-    tools = ", ".join(map(visible, state.tools)) or "none"
-    model = visible(state.model.name)
-    narrator.note(f"session {visible(session.session_id)} in {place} · model {model} · tools {tools}")
+    model, names = in_effect(state, runtime, agent)
+    tools = ", ".join(map(visible, names)) or "none"
+    narrator.note(f"session {visible(session.session_id)} in {visible(place)} · model {visible(model)} · tools {tools}")
     summary = await session.setup()
     for line in setup_lines(summary) if args.verbose else filter(None, [files_line(summary)]):
         narrator.note(line)
     if asked is not None:
         narrator.note(f"whatever needs your word is asked behind the mark {asked.mark}")
+
+
+def in_effect(state: State, runtime: Runtime, agent: Agent) -> tuple[str, list[str]]:
+    """The model and the tools that the session is about to have: the log's, unless the agent is another now."""
+    setup = runtime.bind(agent).setup()
+    before = state.terms.model if state.terms is not None else setup.model
+    model = state.model if setup.model == before else setup.model
+    changed = setup.agent.digest != state.agent.digest
+    return model.name, [spec.name for spec in setup.tools] if changed else list(state.tools)
 
 
 async def work(session: Session, blocks: tuple[InputBlock, ...], narrator: Narrator, asked: Interviewer | None) -> None:
@@ -198,7 +209,7 @@ class Stopping:
 def farewell(result: Result | None, session: str, args: argparse.Namespace, narrator: Narrator, took_s: float) -> int:
     """What it cost and how to go on, on standard error; and the exit code."""
     from . import words
-    from .sending import at
+    from .commands import again, at, word
 
     if result is None:
         narrator.note("nothing was owed: the session has had no prompt yet")
@@ -210,9 +221,9 @@ def farewell(result: Result | None, session: str, args: argparse.Namespace, narr
     used = f"{words.tokens(result.usage)} · {words.dollars(result.cost_nanos)}"
     narrator.note(f"{result.status} · {words.plural(result.turns, 'turn')} · {used} · {took_s:.1f} s")
     if result.status == "asked":
-        narrator.note(f"it waits for you: windlass show {session}{at(args)}", "yellow")
+        narrator.note(f"it waits for you: windlass show {word(session)}{at(args)}", "yellow")
     elif result.status in ("sleeping", "interrupted"):
-        narrator.note(f"go on with: windlass run --session {session}{at(args)} (and the same --agent)", "yellow")
+        narrator.note(f"go on with: {again('run', session, args)}", "yellow")
     return CODES.get(result.status, INTERRUPTED)
 
 

@@ -12,7 +12,7 @@ from windlass.kernel.decide import step
 from windlass.kernel.owed import overview
 from windlass.store.base import Key, Store
 
-from . import stores
+from . import commands, stores
 from .text import tell, visible
 
 STOPS_AND_WAKES = (InterruptReceived, CancelReceived, WakeReceived)
@@ -25,7 +25,7 @@ async def send(store: Store, key: Key, command: Command, what: str, args: argpar
     idle = await for_nothing(store, key, found, command)
     if idle:
         name, state = visible(key.session), overview(found.state).state
-        more = f"; 'windlass show {name}' says for what" if state == "asked" else ""
+        more = f"; 'windlass show {commands.word(key.session)}' says for what" if state == "asked" else ""
         tell(f"session {name!r} is {state}: {idle}{more}. Nothing was sent.")
         return 0
     delivered = await stores.deliver(store, key, command, wait_s=args.wait)
@@ -37,9 +37,9 @@ async def send(store: Store, key: Key, command: Command, what: str, args: argpar
     elif (holder := await stores.holder_of(store, key)) is not None:
         tell(f"kept in the inbox; {stores.driver(holder)} drives the session and has not taken it yet")
     else:
-        agent = visible((await stores.row_of(store, key)).agent)
-        tell(f"kept in the inbox; nobody drives this session now. It goes on when agent {agent!r} is run:")
-        print(f"  windlass run --agent FILE.py:{agent} --session {visible(key.session)}{at(args)}")
+        agent = (await stores.row_of(store, key)).agent
+        tell(f"kept in the inbox; nobody drives this session now. It goes on when agent {visible(agent)!r} is run:")
+        print(f"  {commands.run_of(agent, key.session, args)}")
     sys.stdout.flush()
     return 0
 
@@ -52,8 +52,3 @@ async def for_nothing(store: Store, key: Key, found: stores.Folded, command: Com
     if all(isinstance(event, CommandCompleted) or event is append[0] for event in append):
         return next((event.note for event in append if isinstance(event, CommandCompleted)), "")
     return ""
-
-
-def at(args: argparse.Namespace) -> str:
-    """The option that names the store, where it is not the one that is taken by itself."""
-    return f" --store {args.store}" if args.store else ""

@@ -14,7 +14,7 @@ from windlass.kernel.owed import overview
 from windlass.kernel.state import State
 from windlass.store.base import Key, Query, Store
 
-from . import asking, options, sending, stores, words
+from . import asking, commands, options, stores, words
 from .text import Paint, one_line, tell, visible
 
 LABEL_WIDTH = 9
@@ -44,8 +44,8 @@ async def show(args: argparse.Namespace) -> int:
     driver = stores.driver(holder) if holder is not None else ""
     for line in about(key, found.state, driver=driver, inbox=len(waiting), forks=forks):
         tell(line, indent=" " * LABEL_WIDTH)
-    asked = open_questions(found, options.place_of(args), sending.at(args))
-    for line in asked or ["", *how_to_go_on(found.state, visible(key.session), sending.at(args), held=bool(driver))]:
+    asked = open_questions(found, commands.at(args))
+    for line in asked or ["", *how_to_go_on(found.state, key.session, args, held=bool(driver))]:
         print(line)
     return 0
 
@@ -88,18 +88,18 @@ def state_of(state: State, driver: str) -> str:
     return view.state
 
 
-def how_to_go_on(state: State, session: str, at: str, *, held: bool) -> list[str]:
+def how_to_go_on(state: State, session: str, args: argparse.Namespace, *, held: bool) -> list[str]:
     """The command that makes a session go on which waits for nobody."""
-    agent = visible(state.agent.name)
-    run = f"  windlass run --agent FILE.py:{agent} --session {session}{at}"
+    run = f"  {commands.run_of(state.agent.name, session, args)}"
+    name, at = commands.word(session), commands.at(args)
     if state.active:
-        return [f"  windlass logs {session} -f{at}"] if held else [run]
+        return [f"  windlass logs {name} -f{at}"] if held else [run]
     if state.resumable or state.timers or state.queue:
-        return [f"  windlass wake {session}{at}", run]
+        return [f"  windlass wake {name}{at}", run]
     return [f"{run} 'what to do now'"]
 
 
-def open_questions(found: stores.Folded, place: str, at: str) -> list[str]:
+def open_questions(found: stores.Folded, at: str) -> list[str]:
     """What waits for a person, whole, and the commands that answer it."""
     paint, lines = Paint(), []
     for ask in found.state.asks.values():
@@ -109,10 +109,10 @@ def open_questions(found: stores.Folded, place: str, at: str) -> list[str]:
             lines += asking.permission_lines(event, paint)
         elif isinstance(event, QuestionRequested):
             lines += asking.question_lines(event, paint)
-        lines += asking.how_to_answer(found.key.session, ask.ask_id, ask.kind, place)
+        lines += asking.how_to_answer(found.key.session, ask.ask_id, ask.kind, at)
     for call in found.state.calls.values():
         if call.status == "unknown":
-            settle = f"  windlass settle {visible(found.key.session)} {call.call_id}"
+            settle = f"  windlass settle {commands.word(found.key.session)} {call.call_id}"
             lines += ["", f"the outcome of {visible(call.tool)} [{call.call_id}] is unknown; say what happened with"]
             lines += [f"{settle} {outcome}{at}" for outcome in ("happened", "did_not_happen", "run_again")]
     return lines

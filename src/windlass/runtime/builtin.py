@@ -27,6 +27,9 @@ DESCRIPTIONS = {
     "load_tools": "Make tools of the catalogue available by name, from your next turn on.",
 }
 
+BY_NAME = frozenset((*KERNEL_TOOLS, *RECALL_TOOLS, *FILE_TOOLS))
+"""Every tool that is offered by its name."""
+
 
 def parameters_of(shape: type[msgspec.Struct]) -> dict[str, Any]:
     """The JSON Schema of a kernel tool's arguments, in one object without references to its own name."""
@@ -55,7 +58,7 @@ def builtin(name: str) -> AnyTool:
         description, parameters = RECALL_TOOLS[name]
         runs = "host"
     else:
-        known = ", ".join(sorted((*KERNEL_TOOLS, *RECALL_TOOLS, *FILE_TOOLS)))
+        known = ", ".join(sorted(BY_NAME))
         raise UsageError(f"there is no built-in tool {name!r}: there are {known}")
     options = Options(
         name=name,

@@ -1,0 +1,119 @@
+"""Going on with a session: options are recalled from its log, and commands that are shown work as they are copied."""
+
+from __future__ import annotations
+
+import pathlib
+import shlex
+import subprocess
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from . import work
+from .terminal import PROGRAM, Terminal
+from .test_run import ran
+
+NO_KEY = ("--model", "anthropic/claude-sonnet-4-5")
+"""A model that no test has a key for, so that nothing is asked of it."""
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    return work.make_folder(tmp_path)
+
+
+@pytest.fixture
+def screen(folder: pathlib.Path) -> Iterator[Terminal]:
+    with Terminal(folder) as terminal:
+        yield terminal
+
+
+def events(folder: pathlib.Path, session: str) -> list[str]:
+    lines = ran(folder, "logs", session, "--json").stdout.splitlines()
+    return [msgspec.json.decode(line)["event"]["type"] for line in lines]
+
+
+def test_options_are_recalled_from_the_session(folder: pathlib.Path):
+    (folder / "schema.json").write_text(
+        '{"type": "object", "properties": {"n": {"type": "integer"}}}', encoding="utf-8"
+    )
+    said = ["--tool", "list", "--tool", "todo", "--instructions", "Be brief.", "--policy", "read-only"]
+    limits = ["--budget-usd", "0.25", "--budget-turns", "3", "--output-schema", "schema.json"]
+    assert ran(folder, "run", "Look.", "--session", "s", *NO_KEY, *said, *limits).returncode == 3
+    again = ran(folder, "run", "--session", "s")
+    assert again.stderr.splitlines()[0] == (
+        "session s in windlass.db · model anthropic/claude-sonnet-4-5 · tools list, todo"
+    )
+    changes = {kind for kind in events(folder, "s") if kind.endswith(".changed")} - {
+        "queue.changed",
+        "workspace.changed",
+    }
+    assert changes == set()
+
+
+def test_what_is_said_now_counts_more_than_what_is_recalled(folder: pathlib.Path):
+    assert ran(folder, "run", "Look.", "--session", "s", *NO_KEY, "--tool", "list").returncode == 3
+    again = ran(
+        folder, "run", "--session", "s", "--model", "anthropic/claude-haiku-4-5", "--tool", "list", "--tool", "glob"
+    )
+    assert again.returncode == 3
+    assert again.stderr.splitlines()[0] == (
+        "session s in windlass.db · model anthropic/claude-haiku-4-5 · tools list, glob"
+    )
+    shown = msgspec.json.decode(ran(folder, "inspect", "s", "--json").stdout)
+    assert shown["model"] == "anthropic/claude-haiku-4-5"
+    assert "model changed" in ran(folder, "logs", "s").stdout
+
+
+def test_session_of_a_file_needs_its_file(folder: pathlib.Path):
+    assert ran(folder, "run", "Pay it.", "--agent", "agents.py:free", "--session", "s").returncode == 0
+    for words in (["run", "More.", "--session", "s"], ["replay", "s"]):
+        done = ran(folder, *words)
+        assert (done.returncode, done.stderr) == (
+            2,
+            "windlass: session 's' is one of agent 'free': add --agent FILE.py:free\n",
+        )
+
+
+def copied(text: str, beginning: str) -> list[str]:
+    """The words of the first command in a text that begins so, as a shell reads them."""
+    found = text[text.index(beginning) :].splitlines()[0]
+    return shlex.split(found)[1:]
+
+
+def test_commands_with_blanks_in_their_names_are_quoted(folder: pathlib.Path):
+    store = ["--store", "my store.db"]
+    asked = ran(folder, "run", "Pay it.", "--agent", "agents.py:clerk", "--session", "the clerk's", *store)
+    show = copied(asked.stderr, "windlass show")
+    assert show == ["show", "the clerk's", *store]
+    approve = copied(ran(folder, *show).stdout, "windlass approve")
+    assert approve == ["approve", "the clerk's", "p8", *store]
+    kept = ran(folder, *approve, "--wait", "0")
+    go_on = copied(kept.stdout, "windlass run")
+    assert go_on == ["run", "--agent", "FILE.py:clerk", "--session", "the clerk's", *store]
+    done = ran(folder, *[word.replace("FILE.py", "agents.py") for word in go_on])
+    assert (done.returncode, done.stdout) == (0, "Done: I-7 is paid.\n")
+
+
+def test_chat_says_how_to_come_back_and_that_works(folder: pathlib.Path, screen: Terminal):
+    screen.start("chat", "--agent", "agents.py:free", "--session", "s", "--budget-turns", "5", "--store", "x y.db")
+    screen.wait_for("> ")
+    screen.key("C-d")
+    assert screen.end() == 0
+    back = copied(screen.history(), "windlass chat")
+    assert back == shlex.split("chat --agent agents.py:free --budget-turns 5 --session s --store 'x y.db'")
+    screen.start(*back)
+    screen.wait_for("> ")
+    screen.key("C-d")
+    assert screen.end() == 0
+
+
+def test_an_agent_may_be_named_by_its_own_name(folder: pathlib.Path):
+    (folder / "one.py").write_text("import windlass\nfirst = windlass.Agent('clerk of works')\n", encoding="utf-8")
+    done = ran(folder, "run", "--agent", "one.py:clerk of works", "Hi.", *NO_KEY)
+    assert done.returncode == 3, done.stderr
+    assert subprocess.run([*PROGRAM, "ps"], cwd=folder, capture_output=True, text=True, check=True).stdout.count(
+        "clerk of works"
+    )
