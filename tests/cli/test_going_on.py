@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -16,6 +17,14 @@ from .test_run import ran
 
 NO_KEY = ("--model", "anthropic/claude-sonnet-4-5")
 """A model that no test has a key for, so that nothing is asked of it."""
+
+MOODY = """
+import windlass
+from windlass.testing.scripted import ScriptedModel, fail
+
+BUSY = fail("rate_limited", "too many at once", retry_after_ms=1)
+moody = windlass.Agent("moody", model=ScriptedModel([BUSY, BUSY, fail("overloaded", "out for lunch", retry_after_ms=1), "Hi."]))
+"""
 
 
 @pytest.fixture
@@ -117,3 +126,28 @@ def test_an_agent_may_be_named_by_its_own_name(folder: pathlib.Path):
     assert subprocess.run([*PROGRAM, "ps"], cwd=folder, capture_output=True, text=True, check=True).stdout.count(
         "clerk of works"
     )
+
+
+def test_missing_key_is_said_where_it_is_missed(folder: pathlib.Path):
+    why = "no key for 'anthropic': set ANTHROPIC_API_KEY, or give credential="
+    done = ran(folder, "run", "Hi.", "--session", "s", *NO_KEY)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[1] == f"it cannot go on: {why}"
+    assert done.stderr.splitlines()[-1] == "then go on with: windlass run --session s"
+    shown = ran(folder, "show", "s").stdout.splitlines()
+    assert shown[1:3] == ["state    asked: waits for credentials", f"why      {why}"]
+    assert shown[-1] == "  windlass run --session s"
+
+
+def test_why_it_tries_again_is_said_once(folder: pathlib.Path):
+    (folder / "moody.py").write_text(MOODY, encoding="utf-8")
+    done = ran(folder, "run", "Hi.", "--agent", "moody.py:moody")
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stderr.splitlines() if line.startswith("(")]
+    assert [re.sub(r"waiting .*, then", "waiting, then", line) for line in told] == [
+        "(too many at once)",
+        "(waiting, then attempt 2 of 6)",
+        "(waiting, then attempt 3 of 6)",
+        "(out for lunch)",
+        "(waiting, then attempt 4 of 6)",
+    ]

@@ -113,10 +113,9 @@ def test_ctrl_c_interrupts_and_it_can_go_on(folder: pathlib.Path, screen: Termin
     screen.key("C-c")
     assert screen.end() == 130
     told = settled(screen.history()).splitlines()
-    assert told[-5:] == [
+    assert told[-4:] == [
         "^C",
         "(interrupting; Ctrl-C again leaves at once)",
-        "stopped: user abort",
         "interrupted · 1 turn · about 2 in, 16,384 out · $0 · 0 s",
         "go on with: windlass run --agent agents.py:slow --session s",
     ]

@@ -190,3 +190,18 @@ def test_session_that_was_cut_off_says_so_at_once(driving: Terminal, beside: Ter
     shown = beside.shown("show", "s")
     assert "state    running: cut off, and nobody drives it now\n" in shown
     assert shown.endswith("\n\n  windlass run --agent FILE.py:slow --session s\n")
+
+
+def test_each_chat_shows_what_the_other_one_says(driving: Terminal, beside: Terminal):
+    for terminal in (driving, beside):
+        terminal.start("chat", "--agent", "agents.py:free", "--session", "s")
+        terminal.wait_for("behind the mark")
+        terminal.wait_until(lambda shown: shown.endswith("\n>\n"), "an input")
+    driving.line("Pay I-7.")
+    beside.wait_for("(completed;")
+    beside.line("And once more.")
+    driving.wait_for("(completed;", times=2)
+    said = [line for line in driving.history().splitlines() if line.startswith(("> ", "ada> "))]
+    assert said == ["> Pay I-7.", "ada> And once more."]
+    said = [line for line in beside.history().splitlines() if line.startswith(("> ", "ada> "))]
+    assert said == ["ada> Pay I-7.", "> And once more."]

@@ -86,7 +86,7 @@ async def queued(chat: Chat) -> dict[str, str]:
 async def queue(chat: Chat, rest: str) -> None:
     """Lists what waits, or adds to it."""
     if rest:
-        await chat.session.prompt(rest, behavior="follow_up", actor=stores.actor())
+        await chat.say(rest, "follow_up")
         return
     waiting = await queued(chat)
     for name, text in waiting.items():

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
+from windlass.events.blocks import plain_text
 from windlass.events.errors import Refused, UsageError, WindlassError
 from windlass.events.permissions import PermissionRequested
 from windlass.events.questions import QuestionRequested
@@ -27,10 +28,13 @@ from .setup_lines import files_line
 from .text import one_line, visible
 
 if TYPE_CHECKING:
+    from windlass.events.specs import Behavior
     from windlass.runtime.agent import Agent
     from windlass.runtime.runtime import Runtime
     from windlass.runtime.session import Session
 
+HEARD_CHARS_MAX = 2_000
+"""How much is shown of what another terminal said."""
 RECENT_MAX = 6
 """Prompts and replies of a session that is gone on with that are shown again."""
 HINTS = "Ctrl-C stops it · what you write steers it"
@@ -89,6 +93,8 @@ class Chat:
         self._watching: asyncio.Task[None] | None = None
         self._sending: set[asyncio.Task[Any]] = set()
         self._stopped_idle = False
+        self._mine: set[str] = set()
+        """Prompts from here that have not come back yet: they are on the screen already."""
         self.waiting: tuple[str, ...] = ()
         """The ids of the prompts that wait, as they were last looked at; for completion."""
 
@@ -151,12 +157,21 @@ class Chat:
     async def _watch(self, after: int) -> None:
         async for event in self.session.events(after=after):
             self.desk.narrator.tell(event)
+            if isinstance(event, PromptReceived):
+                self._heard(event)
             if isinstance(event, Terminal):
                 used = f"{words.tokens(event.usage)}, {words.dollars(event.cost_nanos)}"
                 self.note(f"({type(event).__name__.removeprefix('Run').lower()}; {used})")
                 self.desk.invite()
             if isinstance(event, Terminal | RunStarted | QueueChanged | PermissionRequested | QuestionRequested):
                 await self.look()
+
+    def _heard(self, event: PromptReceived) -> None:
+        """Shows what was said from elsewhere, with who said it."""
+        if event.command_id in self._mine:
+            self._mine.discard(event.command_id)
+        elif event.body is not None:
+            self.note(f"{visible(event.actor)}> {one_line(plain_text(event.body.content), HEARD_CHARS_MAX)}", "bold")
 
     async def look(self) -> None:
         """Says beside the input what the session is doing."""
@@ -197,10 +212,16 @@ class Chat:
         if line.startswith("/"):
             return await chat_commands.perform(self, line)
         active = (await self.session.state()).active
-        await self.session.prompt(line, behavior="steer" if active else None, actor=stores.actor())
+        await self.say(line, "steer" if active else None)
         if active:
             self.note("(it reads that before its next step)")
         return True
+
+    async def say(self, text: str, behavior: Behavior | None) -> None:
+        """Sends a prompt from here."""
+        command_id = stores.fresh_command_id()
+        self._mine.add(command_id)
+        await self.session.prompt(text, behavior=behavior, command_id=command_id, actor=stores.actor())
 
     def ctrl_c(self) -> None:
         """Stops the run; where none runs, leaves a request open, empties the input, and the second in a row leaves."""

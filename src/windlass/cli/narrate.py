@@ -23,12 +23,13 @@ from windlass.events.context import CompactionFinished, CompactionStarted, Conte
 from windlass.events.live import AttemptSuperseded, ReasoningDelta, StreamTruncated, TextDelta, ToolProgressed
 from windlass.events.runs import BudgetStopped, BudgetWarned, QueueChanged, RunAsked, RunFailed, RunSlept, Terminal
 from windlass.events.sessions import AgentChanged, NoticeGiven
-from windlass.events.turns import ModelReplied, OutputRejected, RetryPlanned
+from windlass.events.turns import ModelFailed, ModelReplied, OutputRejected, RetryPlanned
 
 from . import words
 from .text import Flow, Paint, fold_lines, is_terminal, one_line, visible, width_of
 
 RESULT_CHARS_MAX = 400
+TROUBLE_CHARS_MAX = 300
 MARGIN = "  "
 
 
@@ -44,6 +45,7 @@ class Narrator:
         self._thoughts = Flow(err, margin="  · ", width=width_of(err))
         self._streamed: set[str] = set()
         self._seen_text = False
+        self._trouble = self._told_trouble = ""
 
     def note(self, line: str, colour: str = "dim") -> None:
         """A line of the runtime's own; the text must be visible text."""
@@ -101,7 +103,14 @@ class Narrator:
             given = proposed.args if proposed.args is not None else proposed.text or proposed.malformed
             self._marked("→", words.called(proposed.tool, given), "cyan")
 
+    def _failed(self, event: ModelFailed) -> None:
+        self._trouble = one_line(event.failure.message, TROUBLE_CHARS_MAX)
+
     def _retry(self, event: RetryPlanned) -> None:
+        """Says why once, and not again for as long as the reason stays the same."""
+        if self._trouble and self._trouble != self._told_trouble:
+            self.note(f"({self._trouble})", "yellow")
+        self._told_trouble, self._trouble = self._trouble, ""
         plan = event.plan
         self.note(f"(waiting {words.wait(plan.chosen_ms)}, then attempt {plan.attempt} of {plan.attempts_max})")
 
@@ -139,7 +148,7 @@ class Narrator:
         self.note(ASIDES[type(event)](event), "yellow")
 
     def _queue(self, event: QueueChanged) -> None:
-        if event.operation in ("queued", "steering", "held", "dropped"):
+        if event.prompt_ids and event.operation in ("queued", "steering", "held", "dropped"):
             self.note(f"({event.operation}: {words.plural(len(event.prompt_ids), 'prompt')})")
 
     def _ended(self, event: Terminal) -> None:
@@ -149,7 +158,10 @@ class Narrator:
         elif isinstance(event, RunSlept):
             why = f" ({one_line(event.failure.message, 300)})" if event.failure is not None else ""
             self.note(f"asleep until {words.moment(event.wake_at_ms)}{why}", "yellow")
-        elif not isinstance(event, RunAsked) and event.stop not in ("completed", "task_complete"):
+        elif isinstance(event, RunAsked):
+            if event.failure is not None:
+                self.note(f"it cannot go on: {one_line(event.failure.message, 2_000)}", "red")
+        elif event.stop not in ("completed", "task_complete", "user_abort"):
             self.note(f"stopped: {event.stop.replace('_', ' ')}", "yellow")
 
 
@@ -184,6 +196,7 @@ TELLERS: dict[type, Any] = {
     ReasoningDelta: Narrator._reasoning,
     AttemptSuperseded: Narrator._superseded,
     ModelReplied: Narrator._replied,
+    ModelFailed: Narrator._failed,
     RetryPlanned: Narrator._retry,
     OutputRejected: Narrator._rejected,
     ToolFinished: Narrator._finished,

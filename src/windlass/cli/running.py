@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 CODES = {"completed": OK, "failed": FAILED, "asked": ASKED, "sleeping": SLEEPING}
 
+CREDENTIALS = ("credentials",)
+"""What a run waits for whose model wants a key."""
 TITLE_MAX = 60
 
 SETTLE_S = 0.05
@@ -220,7 +222,9 @@ def farewell(result: Result | None, session: str, args: argparse.Namespace, narr
         print(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
     used = f"{words.tokens(result.usage)} · {words.dollars(result.cost_nanos)}"
     narrator.note(f"{result.status} · {words.plural(result.turns, 'turn')} · {used} · {took_s:.1f} s")
-    if result.status == "asked":
+    if result.waiting_for == CREDENTIALS:
+        narrator.note(f"then go on with: {again('run', session, args)}", "yellow")
+    elif result.status == "asked":
         narrator.note(f"it waits for you: windlass show {word(session)}{at(args)}", "yellow")
     elif result.status in ("sleeping", "interrupted"):
         narrator.note(f"go on with: {again('run', session, args)}", "yellow")

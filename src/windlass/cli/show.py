@@ -10,6 +10,7 @@ import msgspec
 
 from windlass.events.permissions import PermissionRequested
 from windlass.events.questions import QuestionRequested
+from windlass.events.turns import ModelFailed
 from windlass.kernel.owed import overview
 from windlass.kernel.state import State
 from windlass.store.base import Key, Query, Store
@@ -18,6 +19,7 @@ from . import asking, commands, options, stores, words
 from .text import Paint, one_line, tell, visible
 
 LABEL_WIDTH = 9
+WHY_CHARS_MAX = 400
 
 
 def run(args: argparse.Namespace) -> int:
@@ -42,7 +44,7 @@ async def show(args: argparse.Namespace) -> int:
         print(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
         return 0
     driver = stores.driver(holder) if holder is not None else ""
-    for line in about(key, found.state, driver=driver, inbox=len(waiting), forks=forks):
+    for line in about(key, found, driver=driver, inbox=len(waiting), forks=forks):
         tell(line, indent=" " * LABEL_WIDTH)
     asked = open_questions(found, commands.at(args))
     for line in asked or ["", *how_to_go_on(found.state, key.session, args, held=bool(driver))]:
@@ -50,9 +52,10 @@ async def show(args: argparse.Namespace) -> int:
     return 0
 
 
-def about(key: Key, state: State, *, driver: str, inbox: int, forks: list[str]) -> list[str]:
+def about(key: Key, found: stores.Folded, *, driver: str, inbox: int, forks: list[str]) -> list[str]:
     """The session in a few lines. `driver` is whoever has it now, in words."""
-    view = overview(state)
+    view = overview(found.state)
+    state = found.state
     rows = [
         ("session", f"{visible(key.session)}{f'  “{one_line(view.title, 48)}”' if view.title else ''}"),
         ("state", state_of(state, driver)),
@@ -63,6 +66,8 @@ def about(key: Key, state: State, *, driver: str, inbox: int, forks: list[str]) 
         ("begun", words.moment(view.created_ms)),
         ("changed", words.moment(view.updated_ms)),
     ]
+    if view.waiting_for == ("credentials",):
+        rows.insert(2, ("why", refused(found)))
     if driver and not state.active:
         rows.append(("open in", driver))
     if view.next_wake_ms is not None:
@@ -74,6 +79,12 @@ def about(key: Key, state: State, *, driver: str, inbox: int, forks: list[str]) 
     if forks:
         rows.append(("forks", ", ".join(map(visible, forks))))
     return words.table(rows)
+
+
+def refused(found: stores.Folded) -> str:
+    """What the provider, or whoever looked for a key, said last."""
+    said = [event.failure.message for event in found.events.values() if isinstance(event, ModelFailed)]
+    return one_line(said[-1], WHY_CHARS_MAX) if said else "the provider takes no request without a key"
 
 
 def state_of(state: State, driver: str) -> str:
@@ -94,6 +105,8 @@ def how_to_go_on(state: State, session: str, args: argparse.Namespace, *, held: 
     name, at = commands.word(session), commands.at(args)
     if state.active:
         return [f"  windlass logs {name} -f{at}"] if held else [run]
+    if overview(state).waiting_for == ("credentials",):
+        return [run]
     if state.resumable or state.timers or state.queue:
         return [f"  windlass wake {name}{at}", run]
     return [f"{run} 'what to do now'"]
