@@ -433,3 +433,12 @@ def test_chat_needs_a_terminal(tmp_path: pathlib.Path):
     )
     assert ran.returncode == 2
     assert ran.stderr == "windlass: chat needs a terminal: use 'windlass run' in scripts\n"
+
+
+def test_help_wraps_beneath_what_it_says(terminal: Chatting):
+    terminal.chat("talker")
+    terminal.line("/help")
+    terminal.wait_for(
+        "/queue [TEXT]      the prompts that wait; with a text, one more for\n                   when the run is over\n"
+    )
+    terminal.leave()

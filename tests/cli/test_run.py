@@ -172,3 +172,14 @@ def test_help_and_parsing_are_quick():
     empty = cpu_s("-c", "pass")
     for words in (["--help"], ["run", "--help"], ["logs", "--help"], ["approve"]):
         assert cpu_s("-m", "windlass.cli.main", *words) - empty < 0.3, words
+
+
+def test_ctrl_d_leaves_a_request_open_and_ends_its_line(screen: Terminal):
+    screen.start("run", "--agent", "agents.py:clerk", "Pay it.", "--session", "s")
+    screen.wait_for("> ")
+    screen.key("C-d")
+    assert screen.end() == 3
+    marked, told, what_next = settled(screen.history()).splitlines()[-3:]
+    assert marked.endswith(">")
+    assert told.startswith("asked · 1 turn")
+    assert what_next == "it waits for you: windlass show s"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
-from .text import cells, fold_lines, hung
+from .text import BESIDE_MIN, cells, fold_lines, hung
 
 EXAMPLE = re.compile(r"(  \S.*?\s{2,})(\S.*)")
 HEADING = re.compile(r"[a-z ]+: ?")
-BESIDE_MIN = 24
-"""Where less room is left beside an example, what is said of it stands beneath."""
 
 
 def fitted(text: str, width: int) -> str:

@@ -153,9 +153,12 @@ class Keyboard:
         print(Paint(sys.stderr)(prompt, "yellow"), end="", file=sys.stderr, flush=True)
         self._answer = asyncio.get_running_loop().create_future()
         try:
-            return await self._answer
+            answer = await self._answer
         finally:
             self._answer = None
+        if self.ended:
+            print(file=sys.stderr, flush=True)  # a terminal shows nothing of Ctrl-D
+        return answer
 
     def leave_open(self) -> bool:
         """Ends what is being asked without an answer; False where nothing is."""

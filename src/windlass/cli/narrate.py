@@ -26,7 +26,7 @@ from windlass.events.sessions import AgentChanged, NoticeGiven
 from windlass.events.turns import ModelFailed, ModelReplied, OutputRejected, RetryPlanned
 
 from . import words
-from .text import Flow, Paint, fold_lines, is_terminal, one_line, visible, width_of
+from .text import Flow, Paint, fold_lines, is_terminal, one_line, rows_of, visible, width_of
 
 RESULT_CHARS_MAX = 400
 TROUBLE_CHARS_MAX = 300
@@ -53,7 +53,7 @@ class Narrator:
         self._thoughts.end_line()
         if self._quiet:
             return
-        lines = fold_lines(line, width_of(self._err) - 1) if is_terminal(self._err) else [line]
+        lines = rows_of(line, width_of(self._err) - 1) if is_terminal(self._err) else [line]
         for piece in lines:
             print(self._paint(piece, colour), file=self._err, flush=True)
 

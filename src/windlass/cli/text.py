@@ -19,6 +19,10 @@ STEERING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 BLANK_LETTERS = {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}
 """Letters and marks by category that show nothing."""
 SELECTORS = (range(0xFE00, 0xFE0F), range(0xE0100, 0xE01F0))
+LABEL = re.compile(r"\S.{0,22}?\s{2,}(?=\S)")
+"""The word or two that a row of a list begins with."""
+BESIDE_MIN = 24
+"""Where less room is left beside a label, what is said of it stands beneath."""
 PLAIN = re.compile(r"[\n\t\x20-\x7e]*\Z")
 
 
@@ -145,6 +149,16 @@ def hung(line: str, width: int, indent: str) -> list[str]:
     """A line folded to a width, all but the first piece behind an indent."""
     first, *rest = fold_lines(line, width - cells(indent)) if cells(line) > width else [line]
     return [first, *(indent + piece for piece in rest)]
+
+
+def rows_of(line: str, width: int) -> list[str]:
+    """A line folded to a width: where it begins with a label, the further rows stand beneath what follows that."""
+    label = LABEL.match(line)
+    room = width - cells(label[0]) if label else 0
+    if cells(line) <= width or label is None or room < BESIDE_MIN:
+        return hung(line, width, "  ")
+    first, *rest = fold_lines(line[label.end() :], room)
+    return [label[0] + first, *(" " * cells(label[0]) + piece for piece in rest)]
 
 
 class Paint:
