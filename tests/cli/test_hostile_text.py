@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import pathlib
 import random
 import re
@@ -109,7 +110,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         ]
         async with windlass.open(str(folder / "windlass.db"), agents=agents) as runtime:
             for agent, name in zip(agents, ("free", "asks", "long"), strict=True):
-                session = await runtime.session(agent, name, title=HOSTILE[:50])
+                session = await runtime.session(agent, name, title=HOSTILE)
                 await session.prompt(HOSTILE)
                 await session.result()
 
@@ -129,6 +130,11 @@ VERBS = [
     ["verify"],
     ["approve", "asks", "--wait", "0"],
     ["ps", "--json"],
+    ["show", "asks", "--json"],
+    ["cost", "--json"],
+    ["verify", "--json"],
+    ["logs", "free", "--raw"],
+    ["export", "free"],
 ]
 
 
@@ -182,3 +188,22 @@ def test_random_bytes_as_letters_are_tame():
         raw = bytes(chance.randrange(256) for _ in range(200))
         assert is_tame(visible(raw.decode("latin-1")))
         assert is_tame(visible(raw.decode("utf-8", "surrogateescape")))
+
+
+def test_result_as_json_is_tame_and_alone_on_its_stream(tmp_path: pathlib.Path):
+    said = AGENT.replace("windlass.ask", "windlass.allow").replace('"Pay."', '"Pay."\n    print("a tool prints")')
+    (tmp_path / "a.py").write_text(said + "\nprint('so does the file')\n", encoding="utf-8")
+    for words in (["run", "Pay.", "--session", "s"], ["replay", "s", "--live"]):
+        ran = subprocess.run(
+            [sys.executable, "-m", "windlass.cli.main", *words, "--agent", "a.py:agent", "--json"],
+            cwd=tmp_path,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+            check=True,
+        )
+        assert ran.stdout.isascii()
+        assert is_tame(ran.stdout.decode())
+        assert isinstance(json.loads(ran.stdout), dict)
+        assert b"so does the file" in ran.stderr
+        assert b"a tool prints" in ran.stderr

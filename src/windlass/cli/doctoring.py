@@ -10,13 +10,11 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from windlass.events.errors import WindlassError
 from windlass.store.base import Key, Query
 
 from . import options, stores, words
-from .text import Paint, fold_lines, is_terminal, tell, visible, width_of
+from .text import Paint, fold_lines, is_terminal, tell, tell_json, visible, width_of
 
 NEEDED = {
     "msgspec": "the codec",
@@ -39,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     found = [*installation(), *models(), *asyncio.run(store(args))]
     if args.json:
         rows = [{"status": status, "about": about, "finding": said} for status, about, said in found]
-        print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+        tell_json(rows)
     else:
         show(found)
     return 1 if any(status == "wrong" for status, _, _ in found) else 0

@@ -15,7 +15,7 @@ from windlass.store.chain import history
 
 from . import stores
 from .render import Timeline
-from .text import Paint, is_terminal, width_of
+from .text import Paint, is_terminal, tell_bytes, width_of
 
 FOLLOW_S = 0.1
 
@@ -57,8 +57,7 @@ def print_append(sealed: Sealed, args: argparse.Namespace, view: Timeline) -> in
     if sealed.last_seq <= args.after:
         return 0
     if args.raw:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(sealed.data + b"\n")
+        tell_bytes(sealed.data + b"\n")
         return 1
     append = codec.decode(sealed.data)
     count = 0

@@ -61,18 +61,16 @@ def show(name: str | None, *, as_json: bool) -> int:
     from windlass.models.catalogue import default_catalogue, resolve
     from windlass.models.embedded import missing, model_path
 
+    from .text import tell, tell_json
+
     chosen = resolve(name)
     known = dict(default_catalogue().models)
     known[chosen.name] = chosen
     rows = [row(info, chosen.name) for info in known.values()]
     problem = missing(model_path())
     if as_json:
-        import msgspec
-
-        print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+        tell_json(rows)
         return 0
-    from .text import tell
-
     for line in table(rows):
         print(line)
     print()

@@ -15,7 +15,7 @@ from windlass.store.base import IndexRow, Key, Query, Store
 from windlass.store.transfer import export_session, import_session
 
 from . import commands, stores, words
-from .text import tell, visible
+from .text import tell, tell_bytes, visible
 
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -56,10 +56,8 @@ async def export(args: argparse.Namespace) -> int:
         key = await stores.session_key(store, args)
         lines = export_session(store, key, whole=args.whole)
         if args.file == "-":
-            sys.stdout.flush()
             async for line in lines:
-                sys.stdout.buffer.write(line)
-            sys.stdout.buffer.flush()
+                tell_bytes(line)
             return 0
         count = await written(pathlib.Path(args.file), lines)
     tell(f"exported {visible(key.session)}: {count:,} bytes in {visible(args.file)}")

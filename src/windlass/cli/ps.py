@@ -12,7 +12,7 @@ import msgspec
 from windlass.store.base import Holder, IndexRow, Query
 
 from . import options, stores, words
-from .text import Paint, cells, hung, is_terminal, one_line, tell, visible, width_of
+from .text import Paint, cells, hung, is_terminal, one_line, tell, tell_json, visible, width_of
 
 HEAD = ("SESSION", "STATE", "AGENT", "AGE", "COST")
 DRIVER = "DRIVEN BY"
@@ -37,8 +37,7 @@ async def show(args: argparse.Namespace) -> int:
         rows = await store.find(query)
         holders = await stores.holders_of(store, rows)
     if args.json:
-        plain = [plain_row(row, holders.get(row.session)) for row in rows]
-        print(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
+        tell_json([plain_row(row, holders.get(row.session)) for row in rows])
         return 0
     if not rows:
         tell(none(args))

@@ -8,7 +8,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import difflib
+import sys
 from collections.abc import Iterable
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import replace
 
 from windlass.events.base import Event
@@ -27,7 +29,7 @@ from . import commands, stores, words
 from .agents import agent_of
 from .recalling import described
 from .recollecting import Recollecting, answering_from, lines_of, played, point_at, recorded, words_of
-from .text import Paint, tell, visible
+from .text import Paint, tell, tell_json, visible
 
 NAME_MAX = 80
 
@@ -38,6 +40,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def replay(args: argparse.Namespace) -> int:
+    """Runs it again, and tells the difference. What an agent's own code prints is no part of its JSON."""
+    with redirect_stdout(sys.stderr) if args.json else nullcontext():
+        old, new, then, now = await lived_again(args)
+    return report(args, old, new, then, now)
+
+
+async def lived_again(args: argparse.Namespace) -> tuple[str, str, list[HistoryItem], list[HistoryItem]]:
+    """Both sessions, and what each came to behind the point."""
     from_file = agent_of(args) if args.agent is not None else None
     async with stores.opened(args) as store:
         key = await stores.session_key(store, args)
@@ -66,7 +76,7 @@ async def replay(args: argparse.Namespace) -> int:
         then, now = items_of(whole)[len(point.begun) :], items_of(again)[len(point.begun) :]
     if model.strayed and not args.json:
         tell(f"it went otherwise before record {args.at} already: what was said then did not follow any more")
-    return report(args, key.session, again.key.session, then, now)
+    return key.session, again.key.session, then, now
 
 
 def opened_model(agent: Agent) -> Model:
@@ -124,9 +134,7 @@ def report(args: argparse.Namespace, old: str, new: str, then: list[HistoryItem]
     before, after = lines_of(then), lines_of(now)
     changed = before != after
     if args.json:
-        import json
-
-        print(json.dumps({"replayed": old, "session": new, "same": not changed, "before": before, "after": after}))
+        tell_json({"replayed": old, "session": new, "same": not changed, "before": before, "after": after})
         return int(changed)
     paint = Paint()
     for line in difflib.unified_diff(before, after, f"{old} (then)", f"{new} (now)", lineterm="", n=2):

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from windlass.events.errors import UsageError
@@ -55,11 +55,14 @@ async def perform(args: argparse.Namespace, blocks: tuple[InputBlock, ...]) -> i
     from .narrate import Narrator
     from .recalling import recalled
 
-    agent = agent_of(args, await recalled(args))
     out = sys.stderr if args.json else sys.stdout
     narrator = Narrator(out, sys.stderr, quiet=args.quiet or args.json)
     begun = time.monotonic()
     with ExitStack() as stack:
+        if args.json:
+            # What an agent's own code prints is no part of the result.
+            stack.enter_context(redirect_stdout(sys.stderr))
+        agent = agent_of(args, await recalled(args))
         asked: Interviewer | None = None
         if is_interactive() and not args.json:
             asked = Interviewer(stack.enter_context(Keyboard()), before=narrator.rest)
@@ -212,14 +215,13 @@ def farewell(result: Result | None, session: str, args: argparse.Namespace, narr
     """What it cost and how to go on, on standard error; and the exit code."""
     from . import words
     from .commands import again, at, word
+    from .text import tell_json
 
     if result is None:
         narrator.note("nothing was owed: the session has had no prompt yet")
         return OK
     if args.json:
-        import msgspec
-
-        print(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
+        tell_json(result)
     used = f"{words.tokens(result.usage)} · {words.dollars(result.cost_nanos)}"
     narrator.note(f"{result.status} · {words.plural(result.turns, 'turn')} · {used} · {took_s:.1f} s")
     if result.waiting_for == CREDENTIALS:

@@ -16,7 +16,7 @@ from windlass.kernel.state import State
 from windlass.store.base import Key, Query, Store
 
 from . import asking, commands, options, stores, words
-from .text import Paint, one_line, tell, visible
+from .text import Paint, one_line, tell, tell_json, visible
 
 LABEL_WIDTH = 9
 WHY_CHARS_MAX = 400
@@ -41,7 +41,7 @@ async def show(args: argparse.Namespace) -> int:
         plain |= {"session": key.session, "seq": found.state.seq, "inbox": len(waiting), "forks": forks}
         plain |= {"held": holder is not None, "holder": stores.plain_holder(holder)}
         plain |= {"open": [msgspec.to_builtins(ask) for ask in found.state.asks.values()]}
-        print(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
+        tell_json(plain)
         return 0
     driver = stores.driver(holder) if holder is not None else ""
     for line in about(key, found, driver=driver, inbox=len(waiting), forks=forks):
@@ -175,7 +175,7 @@ async def every(store: Store, tenant: str) -> list[Any]:
 
 def print_costs(rows: list[dict[str, Any]], what: str, *, as_json: bool, empty: str) -> None:
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+        tell_json(rows)
         return
     if not rows:
         tell(empty)

@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 import unicodedata
-from typing import TextIO
+from typing import Any, TextIO
 
 WIDTH_MIN, WIDTH_MAX, WIDTH_UNKNOWN = 20, 200, 100
 TAB = "    "
@@ -143,6 +143,25 @@ def tell(text: str, out: TextIO | None = None, *, indent: str = "  ") -> None:
     if is_terminal(out):
         lines = [piece for line in lines for piece in hung(line, width_of(out), indent)]
     print("\n".join(lines), file=out)
+
+
+def tell_json(value: Any) -> None:
+    """Prints a value as JSON for programs. Letters beyond ASCII are written by their numbers: JSON leaves some as they
+    are that a terminal would obey."""
+    import json
+
+    import msgspec
+
+    print(json.dumps(msgspec.to_builtins(value), indent=2))
+
+
+def tell_bytes(line: bytes) -> None:
+    """Writes a line as it is stored; on a terminal, what that would obey is spelt out."""
+    if is_terminal(sys.stdout):
+        print(visible(line.decode(errors="replace")), end="")
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(line)
 
 
 def hung(line: str, width: int, indent: str) -> list[str]:

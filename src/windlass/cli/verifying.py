@@ -6,15 +6,13 @@ import argparse
 import asyncio
 from typing import Any
 
-import msgspec
-
 from windlass.events.errors import Damaged, WindlassError
 from windlass.kernel import log
 from windlass.store.base import Key, Query, Store
 from windlass.store.chain import history, verify_chain
 
 from . import options, stores, words
-from .text import Paint, tell, visible
+from .text import Paint, tell, tell_json, visible
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,7 +29,7 @@ async def verify(args: argparse.Namespace) -> int:
             keys = [Key(args.tenant, row.session) for row in rows]
         found = [await verdict(store, key) for key in keys]
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        tell_json(found)
     else:
         show(found, options.place_of(args))
     return 1 if any(not one["sound"] for one in found) else 0
