@@ -54,6 +54,7 @@ windlass: there is no store at 'windlass.db': name one with --store or
         kind="normal",
         words="logs done",
         shown="""\
+       2026-01-01 UTC
     1  12:00:00  session started     “the done one”; agent free, model scripted,
                                      tools: pay
     2  12:00:00  prompt              Pay I-7.
@@ -72,6 +73,7 @@ windlass: there is no store at 'windlass.db': name one with --store or
         kind="normal",
         words="logs wired --all",
         shown="""\
+       2026-01-01 UTC
     1  12:00:00  session started     agent banker, model scripted, tools: wire
     2  12:00:00  prompt              Send it.
     3  12:00:00  run started         r3 (prompt)

@@ -123,6 +123,8 @@ class Keyboard:
         """As if the person had ended their input."""
         self._stop()
         self.ended = True
+        if self._answer is not None:
+            print(file=sys.stderr, flush=True)  # a terminal shows nothing of Ctrl-D
         self._put(None)
         if self._answer is not None:
             self._lines.put_nowait(None)
@@ -153,12 +155,9 @@ class Keyboard:
         print(Paint(sys.stderr)(prompt, "yellow"), end="", file=sys.stderr, flush=True)
         self._answer = asyncio.get_running_loop().create_future()
         try:
-            answer = await self._answer
+            return await self._answer
         finally:
             self._answer = None
-        if self.ended:
-            print(file=sys.stderr, flush=True)  # a terminal shows nothing of Ctrl-D
-        return answer
 
     def leave_open(self) -> bool:
         """Ends what is being asked without an answer; False where nothing is."""

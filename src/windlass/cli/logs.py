@@ -68,10 +68,12 @@ def print_append(sealed: Sealed, args: argparse.Namespace, view: Timeline) -> in
                 print(as_json(seq, append, event))
                 count += 1
             continue
+        if seq <= args.after:
+            view.learn(event)
+            continue
         for line in view.lines(seq, append.at_ms, event):
-            if seq > args.after:
-                print(line)
-                count += 1
+            print(line)
+            count += 1
     return count
 
 

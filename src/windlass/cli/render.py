@@ -20,17 +20,21 @@ from windlass.events.blocks import AnyBlock, Text, plain_text
 from windlass.events.codec import Unknown
 
 from . import words
-from .text import Paint, cells, fold_lines, one_line, padded, visible
+from .render_changes import CHANGES
+from .text import BESIDE_MIN, Paint, cells, fold_lines, one_line, padded, visible
 
 TEXT_MAX = 400
 """How much of a text a timeline shows; `--full` shows all."""
 LABEL_WIDTH = 20
 SEQ_WIDTH = 5
+BENEATH = " " * (SEQ_WIDTH + 2)
+"""What a text stands behind where there is no room for it beside its label."""
 
 BOOKKEEPING = (
     re_.TurnStarted,
     re_.TurnFinished,
     re_.CommandCompleted,
+    re_.TimerFired,
     te.ModelRequested,
     te.PrefixChanged,
     ce.ToolRequested,
@@ -44,6 +48,10 @@ BOOKKEEPING = (
 """Records that follow from the ones beside them; shown with `--all`."""
 
 
+UNTOLD = ("type", "body", "erased", "command_id")
+"""Fields that a record without words of its own does not show."""
+
+
 class Timeline:
     """Turns records into lines for a screen of some width."""
 
@@ -54,19 +62,35 @@ class Timeline:
         self._most = None if full else TEXT_MAX
         self._all = all_records
         self._tools: dict[str, str] = {}
+        self._shown_day = ""
+
+    def learn(self, event: Event | Unknown) -> None:
+        """Takes note of a record that is not shown: later ones may speak of its tool."""
+        if isinstance(event, ce.ToolRequested):
+            self._tools[event.call_id] = event.tool
+
+    def _day(self, at_ms: int) -> Iterator[str]:
+        """The day, where it is another one than that of the record before: a session may wait for weeks."""
+        day = words.day(at_ms)
+        if day != self._shown_day:
+            self._shown_day = day
+            yield self._paint(f"{'':{SEQ_WIDTH}}  {day}", "dim")
 
     def lines(self, seq: int, at_ms: int, event: Event | Unknown) -> Iterator[str]:
         """The lines of one record; none for bookkeeping."""
-        if isinstance(event, ce.ToolRequested):
-            self._tools[event.call_id] = event.tool
+        self.learn(event)
         if not self._all and isinstance(event, BOOKKEEPING):
             return
+        yield from self._day(at_ms)
         label, said, colour = self.told(event)
         head = f"{seq:>{SEQ_WIDTH}}  {words.clock(at_ms)}  "
         margin = " " * (cells(head) + LABEL_WIDTH)
-        room = max(20, self._width - len(margin))
-        body = fold_lines(said, room) or [""]
         painted = self._paint(padded(label, LABEL_WIDTH), colour)
+        if self._width - len(margin) < BESIDE_MIN:
+            yield (self._paint(head, "dim") + painted).rstrip()
+            yield from (f"{BENEATH}{line}" for line in fold_lines(said, self._width - len(BENEATH)) if line)
+            return
+        body = fold_lines(said, self._width - len(margin)) or [""]
         yield (self._paint(head, "dim") + painted + body[0]).rstrip()
         for line in body[1:]:
             yield (margin + line).rstrip()
@@ -106,7 +130,16 @@ def in_words(blocks: tuple[AnyBlock, ...]) -> str:
 def _fields(event: Event) -> str:
     """The fields of an event that say something."""
     plain = msgspec.to_builtins(event)
-    return ", ".join(f"{name}={value}" for name, value in plain.items() if name not in ("type", "body"))
+    return ", ".join(f"{name} {_brief(value)}" for name, value in plain.items() if name not in UNTOLD and value)
+
+
+def _brief(value: Any) -> str:
+    """A value in few words: what has a name, by that."""
+    if isinstance(value, dict):
+        return (
+            str(value["name"]) if "name" in value else ", ".join(f"{key} {_brief(one)}" for key, one in value.items())
+        )
+    return ", ".join(map(_brief, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _started(view: Timeline, event: se.SessionStarted) -> str:
@@ -245,5 +278,6 @@ TELLERS: dict[type[Event], Teller] = {
     re_.RunInterrupted: ("run interrupted", _ended, "yellow"),
     re_.RunAsked: ("run asked", _ended, "yellow"),
     re_.RunSlept: ("run sleeps", _ended, "yellow"),
+    **CHANGES,
 }
 """How each kind of record is told: its label, its words, its colour. Those not listed show their fields."""

@@ -37,6 +37,11 @@ def clock(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%H:%M:%S")
 
 
+def day(at_ms: int) -> str:
+    """The day, here, and which clock that is."""
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %Z")
+
+
 def moment(at_ms: int) -> str:
     """A day and time that can be read anywhere."""
     return datetime.fromtimestamp(at_ms / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
