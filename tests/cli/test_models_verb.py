@@ -50,6 +50,23 @@ def test_list_without_keys_names_the_way_to_the_embedded_model(capsys: Capture):
     assert "run 'windlass models pull embedded'" in out
 
 
+def test_one_name_is_told_alone_with_the_key_that_it_needs(capsys: Capture):
+    assert main(["models", "--model", "sonnet"]) == OK
+    head, found, blank, *rest = capsys.readouterr().out.splitlines()
+    assert head.split() == ["MODEL", "READY", "WINDOW", "$/M", "IN", "$/M", "OUT", "CAN"]
+    assert found.split()[:3] == ["*", "anthropic/claude-sonnet-5-5", "-"]
+    assert found.endswith("tidoT")
+    assert blank == ""
+    assert rest == [
+        "READY: its key is in the environment, or it is installed. CAN: t tools, i images, d documents, o output, "
+        "T thinking",
+        "* anthropic/claude-sonnet-5-5: named explicitly",
+        "  it has no key yet: set ANTHROPIC_API_KEY",
+    ]
+    assert main(["models", "--model", "sonnet", "--json"]) == OK
+    assert [row["name"] for row in msgspec.json.decode(capsys.readouterr().out)] == ["anthropic/claude-sonnet-5-5"]
+
+
 def test_list_as_json(capsys: Capture, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GEMINI_API_KEY", "x")
     assert main(["models", "--json"]) == OK
@@ -188,3 +205,7 @@ def test_every_verb_has_its_module():
         assert callable(found.configure)
         assert callable(found.run)
         assert summary
+
+
+def test_every_verb_stands_in_one_group_of_the_help():
+    assert [name for names in cli.GROUPS.values() for name in names.split()] == list(cli.VERBS)

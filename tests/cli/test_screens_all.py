@@ -87,7 +87,7 @@ def test_long_ids_leave_room_for_what_a_session_waits_for(columns: int, made: pa
 def test_unknown_verb_is_named_with_the_nearest(terminal: Terminal, bare: pathlib.Path):
     terminal.folder = bare
     assert terminal.shown("cots", code=2).startswith("windlass: there is no verb 'cots': did you mean 'cost'?\nusage: ")
-    assert terminal.shown().startswith("usage: windlass [-h] [--version] <verb> ...\n\nA durable agent runtime.\n")
+    assert terminal.shown().startswith("usage: windlass [-h] [--version] VERB ...\n\nA durable agent runtime.\n")
 
 
 # --- screens that are no fixed text ---

@@ -42,10 +42,20 @@ VERBS: dict[str, tuple[str, str]] = {
     "init": ("windlass.cli.init_verb", "write a small project to start from"),
     "completion": ("windlass.cli.completion_verb", "print a completion script for a shell"),
     "doctor": ("windlass.cli.doctor_verb", "find and explain problems"),
-    "models": ("windlass.cli.models_verb", "list the models, say which one would be used, fetch the embedded one"),
+    "models": ("windlass.cli.models_verb", "list the models, and say which one would be used"),
     "sim": ("windlass.cli.sim_verb", "live through a simulated world of faults, decided by one seed"),
 }
 """Each verb with the module that does it and one line of help. A module has `configure(parser)` and `run(args)`."""
+
+GROUPS: dict[str, str] = {
+    "work with an agent": "run chat demo",
+    "look at sessions": "ps logs show inspect cost",
+    "answer and steer": "approve deny answer settle interrupt cancel wake queue",
+    "go back, or another way": "fork rewind replay",
+    "keep the logs": "verify export import prune",
+    "set up": "init completion doctor models sim",
+}
+"""The verbs as the help lists them; each stands in one group."""
 
 EXIT_CODES = {
     OK: "done",
@@ -56,6 +66,7 @@ EXIT_CODES = {
     INTERRUPTED: "interrupted",
 }
 
+USAGE_LINE = "windlass [-h] [--version] VERB ..."
 EXAMPLES = """examples:
   windlass demo                      an agent on a model that needs no key, from its prompt to its log
   windlass run 'What is in this folder?' --tool list --tool read
@@ -120,15 +131,25 @@ class ShowVersion(argparse.Action):
         parser.exit(OK)
 
 
+def described() -> str:
+    """What this is, and every verb in its group."""
+    wide = max(map(len, VERBS))
+    groups = [
+        "\n".join([f"{title}:", *(f"  {name:{wide}}  {VERBS[name][1]}" for name in names.split())])
+        for title, names in GROUPS.items()
+    ]
+    return "\n\n".join(["A durable agent runtime.", *groups])
+
+
 def build(argv: Sequence[str]) -> argparse.ArgumentParser:
     """The parser. Only the verb that is asked for is configured, so that the others need not be imported."""
     raw = argparse.RawDescriptionHelpFormatter
-    parser = Parser(prog="windlass", description="A durable agent runtime.", epilog=EXAMPLES, formatter_class=raw)
+    parser = Parser(prog="windlass", usage=USAGE_LINE, description=described(), epilog=EXAMPLES, formatter_class=raw)
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="print the version and exit")
-    verbs = parser.add_subparsers(dest="verb", metavar="<verb>", title="verbs")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", prog="windlass", help=argparse.SUPPRESS)
     wanted = next((word for word in argv if not word.startswith("-")), None)
     for name, (module, summary) in VERBS.items():
-        verb = verbs.add_parser(name, help=summary, description=summary, formatter_class=raw)
+        verb = verbs.add_parser(name, description=summary, formatter_class=raw)
         if name == wanted:
             importlib.import_module(module).configure(verb)
     return parser

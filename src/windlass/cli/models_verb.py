@@ -21,14 +21,15 @@ embedded one. WINDLASS_MODEL names one for every program; WINDLASS_CACHE says wh
 """
 
 ABILITIES = (
-    ("tools", "tools"),
-    ("images", "images"),
-    ("documents", "documents"),
-    ("native_output", "output"),
-    ("thinking", "thinking"),
+    ("tools", "tools", "t"),
+    ("images", "images", "i"),
+    ("documents", "documents", "d"),
+    ("native_output", "output", "o"),
+    ("thinking", "thinking", "T"),
 )
+"""What a model may be able to do: the field that says so, the word and the letter for it."""
 LEGEND = "READY: its key is in the environment, or it is installed. CAN: " + ", ".join(
-    f"{word[0]} {word}" for _, word in ABILITIES
+    f"{letter} {word}" for _, word, letter in ABILITIES
 )
 PULLABLE = ("embedded",)
 MICROS_PER_USD = 1_000_000
@@ -38,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Describes the verb."""
     parser.epilog = EXAMPLES
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--model", metavar="NAME", help="resolve this name instead of looking for keys")
+    parser.add_argument("--model", metavar="NAME", help="say what this name means instead of listing them all")
     actions = parser.add_subparsers(dest="action", metavar="<action>", title="actions")
     pull = actions.add_parser("pull", help="fetch a model that runs in this process")
     pull.add_argument("what", choices=PULLABLE, help="which one")
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 def show(name: str | None, *, as_json: bool) -> int:
     """Prints the catalogue with the chosen model marked."""
-    from windlass.models.catalogue import default_catalogue, resolve
+    from windlass.models.catalogue import EMBEDDED, default_catalogue, resolve
     from windlass.models.embedded import missing, model_path
 
     from .text import tell, tell_json
@@ -66,7 +67,7 @@ def show(name: str | None, *, as_json: bool) -> int:
     chosen = resolve(name)
     known = dict(default_catalogue().models)
     known[chosen.name] = chosen
-    rows = [row(info, chosen.name) for info in known.values()]
+    rows = [row(info, chosen.name) for info in (known.values() if name is None else [chosen])]
     problem = missing(model_path())
     if as_json:
         tell_json(rows)
@@ -76,7 +77,9 @@ def show(name: str | None, *, as_json: bool) -> int:
     print()
     tell(LEGEND)
     tell(f"* {chosen.name}: {chosen.why}")
-    if problem is not None:
+    if chosen.provider != EMBEDDED and not usable(chosen):
+        tell(f"  it has no key yet: set {' or '.join(default_catalogue().endpoints[chosen.provider].key_env)}")
+    if problem is not None and (name is None or chosen.provider == EMBEDDED):
         tell(f"  {problem}")
     return 0
 
@@ -95,7 +98,7 @@ def row(info: Any, chosen: str) -> dict[str, Any]:
         "window_tokens": info.window_tokens,
         "max_output_tokens": info.max_output_tokens,
         "price": None if info.price is None else msgspec.to_builtins(info.price),
-        "abilities": [word for field, word in ABILITIES if getattr(info, field)],
+        "abilities": [word for field, word, _ in ABILITIES if getattr(info, field)],
     }
 
 
@@ -126,7 +129,7 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
                 f"{entry['window_tokens'] // 1000}k",
                 dollars(price, "input"),
                 dollars(price, "output"),
-                "".join(word[0] if word in entry["abilities"] else "-" for _, word in ABILITIES),
+                "".join(letter if word in entry["abilities"] else "-" for _, word, letter in ABILITIES),
             )
         )
     return words.table(lines, right=(3, 4, 5))
