@@ -127,6 +127,10 @@ class Terminal:
         """What the program has shown so far: the screen, and the lines that scrolled off it."""
         return self._capture("-S", "-")
 
+    def joined(self) -> str:
+        """The same, with the lines that the terminal itself had to break made whole."""
+        return self._capture("-J", "-S", "-")
+
     def cursor(self) -> tuple[int, int]:
         """Where the cursor stands: column and row, both from 0."""
         column, row = self._ask("#{cursor_x} #{cursor_y}").split()

@@ -15,6 +15,7 @@ import pytest
 from windlass.cli.help_text import fitted
 from windlass.cli.main import VERBS, main
 from windlass.cli.reference import parser_of
+from windlass.cli.text import cells
 from windlass.models.catalogue import default_catalogue
 
 from . import test_replay, test_screens_begin, test_screens_look, test_screens_move, test_screens_say
@@ -82,6 +83,16 @@ def test_long_ids_leave_room_for_what_a_session_waits_for(columns: int, made: pa
     assert name in told.replace("\n", "")
     assert "the march one" in told
     assert "permission p8 (pay)" in asked.replace("\n    ", " ")
+
+
+@pytest.mark.parametrize("words", ["ps", "logs march --all", "cost", "verify", "models"])
+def test_tables_fit_a_screen_of_forty_columns(words: str, made: pathlib.Path, tmp_path: pathlib.Path):
+    columns = 40
+    folder = pathlib.Path(shutil.copytree(made, tmp_path / "work"))
+    with Terminal(folder, columns=columns) as narrow:
+        narrow.shown(*words.split())
+        # What the terminal had to break itself is whole here, so that a line which was too wide shows.
+        assert max(map(cells, narrow.joined().splitlines())) <= columns
 
 
 def test_unknown_verb_is_named_with_the_nearest(terminal: Terminal, bare: pathlib.Path):

@@ -274,14 +274,14 @@ windlass: session 'done' ends at record 16: --at 99 is behind its end
         kind="normal",
         words="cost",
         shown="""\
-SESSION  AGENT   INPUT TOKENS  OUTPUT TOKENS  COST
-wired    banker            10             10    $0
-poll     poll              10             10    $0
-march    clerk             10             10    $0
-done     free              20             20    $0
-asleep   tired              0              0    $0
-held     slow               2         16,384    $0
-sum                        52         16,434    $0
+SESSION  AGENT   IN     OUT  COST
+wired    banker  10      10    $0
+poll     poll    10      10    $0
+march    clerk   10      10    $0
+done     free    20      20    $0
+asleep   tired    0       0    $0
+held     slow     2  16,384    $0
+sum              52  16,434    $0
 """,
     ),
     Case(
@@ -289,8 +289,8 @@ sum                        52         16,434    $0
         kind="normal",
         words="cost done",
         shown="""\
-MODEL     REQUESTS  INPUT TOKENS  CACHED TOKENS  OUTPUT TOKENS  COST
-scripted         2            20              0             20    $0
+MODEL     REQUESTS  IN  CACHED  OUT  COST
+scripted         2  20       0   20    $0
 """,
     ),
     Case(

@@ -15,7 +15,7 @@ from windlass.store.chain import history
 
 from . import stores
 from .render import Timeline
-from .text import Paint, is_terminal, tell_bytes, width_of
+from .text import Paint, screen_width, tell_bytes
 
 FOLLOW_S = 0.1
 
@@ -28,8 +28,7 @@ def run(args: argparse.Namespace) -> int:
 async def show(args: argparse.Namespace) -> int:
     async with stores.opened(args) as store:
         key = await stores.session_key(store, args)
-        width = width_of(sys.stdout) if is_terminal(sys.stdout) else 10_000
-        view = Timeline(width=width, paint=Paint(), full=args.full, all_records=args.all)
+        view = Timeline(width=screen_width(), paint=Paint(), full=args.full, all_records=args.all)
         shown = 0
         async for sealed in appends(store, key, follow=args.follow):
             shown += print_append(sealed, args, view)

@@ -62,7 +62,7 @@ def show(name: str | None, *, as_json: bool) -> int:
     from windlass.models.catalogue import EMBEDDED, default_catalogue, resolve
     from windlass.models.embedded import missing, model_path
 
-    from .text import tell, tell_json
+    from .text import screen_width, tell, tell_json
 
     chosen = resolve(name)
     known = dict(default_catalogue().models)
@@ -72,7 +72,7 @@ def show(name: str | None, *, as_json: bool) -> int:
     if as_json:
         tell_json(rows)
         return 0
-    for line in table(rows):
+    for line in table(rows, screen_width()):
         print(line)
     print()
     tell(LEGEND)
@@ -114,9 +114,10 @@ def usable(info: Any) -> bool:
     return not endpoint.needs_key or key_from(endpoint, os.environ) is not None
 
 
-def table(rows: list[dict[str, Any]]) -> list[str]:
+def table(rows: list[dict[str, Any]], width: int) -> list[str]:
     """The rows as text: a mark, the name, whether it can be used, its window, its price and what it can do."""
     from . import words
+    from .text import cells
 
     lines: list[tuple[str, ...]] = [("", "MODEL", "READY", "WINDOW", "$/M IN", "$/M OUT", "CAN")]
     for entry in rows:
@@ -132,7 +133,9 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
                 "".join(letter if word in entry["abilities"] else "-" for _, word, letter in ABILITIES),
             )
         )
-    return words.table(lines, right=(3, 4, 5))
+    if max(map(cells, found := words.table(lines, right=(3, 4, 5)))) <= width:
+        return found
+    return words.fitted([(f"{line[0]} {line[1]}".strip(), *line[2:]) for line in lines], width)
 
 
 def dollars(price: dict[str, Any] | None, field: str) -> str:

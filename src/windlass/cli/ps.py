@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from typing import Any
 
 import msgspec
@@ -12,7 +11,7 @@ import msgspec
 from windlass.store.base import Holder, IndexRow, Query
 
 from . import options, stores, words
-from .text import Paint, cells, hung, is_terminal, one_line, tell, tell_json, visible, width_of
+from .text import Paint, cells, hung, one_line, screen_width, tell, tell_json, visible
 
 HEAD = ("SESSION", "STATE", "AGENT", "AGE", "COST")
 DRIVER = "DRIVEN BY"
@@ -21,8 +20,6 @@ REST = ("WAITING FOR", "TITLE")
 NOTHING = "-"
 TITLE_CHARS = (60, 40, 20)
 """How much of a title is shown: the first that fits beside the rest."""
-WIDE = 10_000
-"""What does not go to a screen is not cut."""
 COLOURS = {"running": "green", "asked": "yellow", "sleeping": "blue", "parked": "red"}
 
 
@@ -43,7 +40,7 @@ async def show(args: argparse.Namespace) -> int:
         tell(none(args))
         return 0
     drivers = {session: stores.driver(holder) for session, holder in holders.items()}
-    for line in table(rows, drivers, stores.now_ms(), width_of(sys.stdout) if is_terminal(sys.stdout) else WIDE):
+    for line in table(rows, drivers, stores.now_ms(), screen_width()):
         print(line)
     if len(rows) == args.limit:
         tell(f"the {words.plural(args.limit, 'session')} that changed last; --limit shows more")
@@ -81,11 +78,20 @@ def table(rows: list[IndexRow], drivers: dict[str, str], now: int, width: int) -
         if max(map(cells, lines)) <= width:
             return [lines[0], *(painted(line, row, paint) for line, row in zip(lines[1:], rows, strict=True))]
     short = words.table([HEAD, *(cells_of(row, {}, now, 0)[: len(HEAD)] for row in rows)])
+    if max(map(cells, short)) > width:
+        return [line for row in rows for line in by_itself(row, drivers, now, width)]
     found = [short[0]]
     for line, row in zip(short[1:], rows, strict=True):
         found.append(painted(line, row, paint))
         found += [piece for more in beneath(row, drivers, now) for piece in hung(more, width, "    ")]
     return found
+
+
+def by_itself(row: IndexRow, drivers: dict[str, str], now: int, width: int) -> list[str]:
+    """A session on a screen that has no room for columns."""
+    name, *rest = cells_of(row, {}, now, 0)[: len(HEAD)]
+    lines = [f"  {' · '.join(rest)}", *beneath(row, drivers, now)]
+    return [name, *(piece for line in lines for piece in hung(line, width, "    "))]
 
 
 def cells_of(row: IndexRow, drivers: dict[str, str], now: int, title: int) -> tuple[str, ...]:

@@ -16,10 +16,11 @@ from windlass.kernel.state import State
 from windlass.store.base import Key, Query, Store
 
 from . import asking, commands, options, stores, words
-from .text import Paint, one_line, tell, tell_json, visible
+from .text import Paint, one_line, screen_width, tell, tell_json, visible
 
 LABEL_WIDTH = 9
 WHY_CHARS_MAX = 400
+HEADS = {"input_tokens": "IN", "cached_tokens": "CACHED", "output_tokens": "OUT"}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -181,14 +182,14 @@ def print_costs(rows: list[dict[str, Any]], what: str, *, as_json: bool, empty: 
         tell(empty)
         return
     names = [name for name in rows[0] if name != "cost_nanos"]
-    cells = [[name.upper().replace("_", " ") for name in names] + ["COST"]]
+    cells = [[HEADS.get(name, name.upper()) for name in names] + ["COST"]]
     for row in rows:
         cells.append([shown(row[name]) for name in names] + [words.dollars(row["cost_nanos"])])
     if len(rows) > 1:
         sums = ["sum" if name == what else total(rows, name) for name in names]
         cells.append([*sums, words.dollars(sum(row["cost_nanos"] for row in rows))])
     numbers = [n for n, name in enumerate([*names, "cost"]) if name not in ("model", "session", "agent")]
-    for line in words.table(cells, right=numbers):
+    for line in words.fitted(cells, screen_width(), right=numbers):
         print(line)
 
 

@@ -13,6 +13,7 @@ import unicodedata
 from typing import Any, TextIO
 
 WIDTH_MIN, WIDTH_MAX, WIDTH_UNKNOWN = 20, 200, 100
+WIDTH_UNBOUND = 10_000
 TAB = "    "
 STEERING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 """Controls, formats (bidi, zero-width, tags), lone surrogates, private use, and line separators of other systems."""
@@ -133,6 +134,11 @@ def width_of(out: TextIO) -> int:
         return WIDTH_UNKNOWN
     found = shutil.get_terminal_size((WIDTH_UNKNOWN, 24)).columns
     return max(WIDTH_MIN, min(found, WIDTH_MAX))
+
+
+def screen_width() -> int:
+    """How wide what is printed may be: what does not go to a screen is not cut."""
+    return width_of(sys.stdout) if is_terminal(sys.stdout) else WIDTH_UNBOUND
 
 
 def tell(text: str, out: TextIO | None = None, *, indent: str = "  ") -> None:

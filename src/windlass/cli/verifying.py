@@ -12,7 +12,10 @@ from windlass.store.base import Key, Query, Store
 from windlass.store.chain import history, verify_chain
 
 from . import options, stores, words
-from .text import Paint, tell, tell_json, visible
+from .text import Paint, cells, screen_width, tell, tell_json, visible
+
+MARK_WIDTH = 9
+"""The verdict and what parts it from the rest."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,9 +57,13 @@ async def verdict(store: Store, key: Key) -> dict[str, Any]:
 def show(found: list[dict[str, Any]], place: str) -> None:
     paint = Paint()
     rows = [(visible(one["session"]), words.plural(one["records"], "record"), one["hash"][:16]) for one in found]
-    for one, line in zip(found, words.table(rows, right=(1,)), strict=True):
+    lines = words.table(rows, right=(1,))
+    narrow = max(map(cells, lines), default=0) > screen_width() - MARK_WIDTH
+    for one, row, line in zip(found, rows, lines, strict=True):
         mark = paint("ok     ", "green") if one["sound"] else paint("DAMAGED", "red")
-        print(f"{mark}  {line}")
+        print(f"{mark}  {row[0] if narrow else line}")
+        if narrow:
+            print(f"{'':{MARK_WIDTH}}{row[1]}, {row[2]}")
         for problem in one["problems"]:
             tell(f"         {visible(problem)}", indent=" " * 11)
     bad = sum(not one["sound"] for one in found)

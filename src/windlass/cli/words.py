@@ -9,7 +9,7 @@ from typing import Any
 
 from windlass.events.usage import NANOS_PER_USD, Usage
 
-from .text import cells, padded, visible
+from .text import cells, hung, padded, visible
 
 STEPS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
@@ -82,6 +82,20 @@ def table(rows: Sequence[Sequence[str]], *, right: Container[int] = ()) -> list[
         return []
     widths = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(_cell(text, widths[n], n in right) for n, text in enumerate(row)).rstrip() for row in rows]
+
+
+def fitted(rows: Sequence[Sequence[str]], width: int, *, right: Container[int] = ()) -> list[str]:
+    """Rows, the first of them headings, as a table; on a screen that is too narrow for it, each row by itself: its first
+    cell, and beneath that the others with their headings. Expects visible text."""
+    lines = table(rows, right=right)
+    if max(map(cells, lines), default=0) <= width:
+        return lines
+    heads, *rest = rows
+    found = []
+    for row in rest:
+        told = [f"{head.lower()} {cell}" for head, cell in zip(heads[1:], row[1:], strict=True) if cell]
+        found += [row[0], *hung(f"  {' · '.join(told)}", width, "    ")]
+    return found
 
 
 def _cell(text: str, width: int, right: bool) -> str:
