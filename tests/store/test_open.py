@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from tests.store.stores import opener
-from windlass.events.errors import Damaged, UsageError
+from windlass.events.errors import Damaged, StorageFull, UsageError
 from windlass.store import MemoryStore, open_store
 from windlass.store.base import Key, Query, Store
 from windlass.store.chain import verify_chain
@@ -51,13 +51,30 @@ async def test_what_is_not_ours_is_left_alone(tmp_path: pathlib.Path):
     before = (tmp_path / "foreign.db").read_bytes()
     await raises(UsageError, open_store(tmp_path / "foreign.db"))
     (tmp_path / "text.db").write_text("not a database, but long enough to be read as the header of one: " * 20)
-    await raises(Damaged, open_store(tmp_path / "text.db"))
+    said = str(await raises(Damaged, open_store(tmp_path / "text.db")))
+    assert said.endswith("text.db' is damaged (file is not a database): put back a copy of it, or give another path")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "thesis.tex").write_text("precious")
     await raises(UsageError, open_store(tmp_path / "folder"))
     assert (tmp_path / "folder" / "thesis.tex").read_text() == "precious"
+    assert [child.name for child in (tmp_path / "folder").iterdir()] == ["thesis.tex"]
     await raises(UsageError, open_store(tmp_path / "missing" / "a.db"))
     assert before == (tmp_path / "foreign.db").read_bytes()
+
+
+async def test_no_room_for_a_file_beside_the_database_is_said_so(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    await (await open_store(tmp_path / "a.db")).close()
+
+    def no_room(connection: apsw.Connection, path: pathlib.Path) -> bool:
+        # A failure that ends its transaction, as SQLite does with one of the disk.
+        connection.execute("ROLLBACK")
+        raise apsw.FullError("database or disk is full")
+
+    monkeypatch.setattr("windlass.store.sqlite_opening._is_new", no_room)
+    said = await raises(StorageFull, open_store(tmp_path / "a.db"))
+    assert str(said) == "no room for the database: database or disk is full"
 
 
 async def test_a_newer_format_is_refused_with_the_way_out(tmp_path: pathlib.Path):

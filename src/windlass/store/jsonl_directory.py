@@ -48,6 +48,7 @@ class Directory:
         self.poison: StorePoisoned | None = None
         self._views: OrderedDict[Key, SessionView] = OrderedDict()
         root.mkdir(parents=True, exist_ok=True)
+        self._refuse_foreign()  # before anything is written into a folder that is somebody else's
         self.lock = os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self.lock, fcntl.LOCK_EX)
         try:
@@ -55,11 +56,16 @@ class Directory:
         finally:
             fcntl.flock(self.lock, fcntl.LOCK_UN)
 
+    def _refuse_foreign(self) -> None:
+        if (self.root / "windlass.json").exists():
+            return
+        if any(child.name not in ("lock", "windlass.json", "windlass.json.part") for child in self.root.iterdir()):
+            raise UsageError(f"{str(self.root)!r} is not empty and not a windlass store: give another path")
+
     def _check_format(self) -> None:
         path = self.root / "windlass.json"
         if not path.exists():
-            if any(child.name not in ("lock", "windlass.json.part") for child in self.root.iterdir()):
-                raise UsageError(f"{str(self.root)!r} is not empty and not a windlass store: give another path")
+            self._refuse_foreign()
             self.disk.put(path, msgspec.json.encode(_Format("jsonl store", FORMAT)), sync=True)
             self.disk.sync_directory(self.root)
             return

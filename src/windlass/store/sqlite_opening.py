@@ -9,9 +9,9 @@ import time
 
 import apsw
 
-from windlass.events.errors import StoreError, UsageError
+from windlass.events.errors import Damaged, StoreError, UsageError, WindlassError
 
-from .sqlite_schema import APPLICATION_ID, BUSY_TIMEOUT_MS, SCHEMA, SCHEMA_VERSION
+from .sqlite_schema import APPLICATION_ID, BUSY_TIMEOUT_MS, SCHEMA, SCHEMA_VERSION, store_error
 
 RETRY_S = 0.005
 """How long to rest between two tries to switch a new file to WAL, while others try the same."""
@@ -41,12 +41,23 @@ def open_for_writing(path: pathlib.Path, vfs: str | None) -> apsw.Connection:
             raise UsageError(_why_not(path, "it can only be read"))
         _prepare(connection, path)
     except BaseException as error:
+        meaning = _meaning(error, connection, path)
         if connection is not None:
             connection.close(True)
-        if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError):
-            raise UsageError(_why_not(path, str(error))) from error
+        if meaning is not None:
+            raise meaning from error
         raise
     return connection
+
+
+def _meaning(error: BaseException, connection: apsw.Connection | None, path: pathlib.Path) -> WindlassError | None:
+    """What a failure of SQLite says of a file that cannot be opened. Asked before the connection is closed, which alone
+    knows whether the disk is full."""
+    if isinstance(error, apsw.CantOpenError | apsw.ReadOnlyError):
+        return UsageError(_why_not(path, str(error)))
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return Damaged(f"{str(path)!r} is damaged ({error}): put back a copy of it, or give another path")
+    return store_error(error, connection) if isinstance(error, apsw.Error) else None
 
 
 def _prepare(connection: apsw.Connection, path: pathlib.Path) -> None:
@@ -81,7 +92,9 @@ def _looked_at(connection: apsw.Connection, path: pathlib.Path) -> bool:
     try:
         return _is_new(connection, path)
     finally:
-        connection.execute("ROLLBACK")
+        # What went wrong may have ended the transaction already, and is what the caller needs to hear of.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _is_new(connection: apsw.Connection, path: pathlib.Path) -> bool:
