@@ -156,6 +156,19 @@ def test_broken_agent_file_is_named_with_its_line(folder: pathlib.Path):
     assert done.stderr == "windlass: bad.py cannot be loaded: line 2: ZeroDivisionError: division by zero\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import sys\nsys.exit('bye')\n", "bad.py cannot be loaded: line 2: SystemExit: bye"),
+        ("x = 1\n", "bad.py has no agent in it: give a variable the value windlass.Agent(...)"),
+    ],
+)
+def test_file_without_an_agent_is_told_from_one_that_ends(folder: pathlib.Path, text: str, said: str):
+    (folder / "bad.py").write_text(text, encoding="utf-8")
+    done = ran(folder, "run", "--agent", "bad.py:agent", "Hi")
+    assert (done.returncode, done.stderr) == (2, f"windlass: {said}\n")
+
+
 @pytest.mark.long
 def test_help_and_parsing_are_quick():
     """At most 150 ms of CPU over an empty program; twice that here, for machines that are busy."""

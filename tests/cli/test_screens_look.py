@@ -41,6 +41,15 @@ no session in windlass.db fits: 'windlass ps' lists all of them
     Case(
         verb="ps",
         kind="error",
+        words="ps --limit 0",
+        code=2,
+        shown="""\
+windlass: --limit 0: give a number of at least 1
+""",
+    ),
+    Case(
+        verb="ps",
+        kind="error",
         words="ps",
         code=2,
         place="bare",

@@ -105,6 +105,18 @@ windlass: '/dev/null' is no whole export of a session: the export is cut off.
     Case(
         verb="import",
         kind="error",
+        words="import fork.jsonl --store other.db",
+        code=2,
+        before=("fork done --as twin", "export twin fork.jsonl"),
+        shown="""\
+windlass: 'fork.jsonl' is an export of a fork without the history that it
+  shares (tenant 'default' has no session 'done'): import that session first, or
+  export this one with --whole
+""",
+    ),
+    Case(
+        verb="import",
+        kind="error",
         words="import agents.py",
         code=2,
         shown="""\

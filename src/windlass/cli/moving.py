@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator
 from typing import IO
 
-from windlass.events.errors import Damaged, UsageError
+from windlass.events.errors import Damaged, NotFound, UsageError
 from windlass.store.base import IndexRow, Key, Query, Store
 from windlass.store.transfer import export_session, import_session
 
@@ -93,6 +93,8 @@ def _remove(path: pathlib.Path) -> None:
 
 async def bring(args: argparse.Namespace) -> int:
     key = Key(args.tenant, args.new) if args.new else None
+    if args.file == "-" and sys.stdin is None:
+        raise UsageError("standard input is closed: name the file of an export")
     try:
         source = sys.stdin.buffer if args.file == "-" else _open(pathlib.Path(args.file), "rb")
     except OSError as error:
@@ -100,6 +102,11 @@ async def bring(args: argparse.Namespace) -> int:
     async with stores.opened(args, make=True) as store:
         try:
             found = await import_session(store, chunks(source), key=key)
+        except NotFound as lacking:
+            raise UsageError(
+                f"{args.file!r} is an export of a fork without the history that it shares ({lacking}): import that "
+                "session first, or export this one with --whole"
+            ) from None
         except Damaged as damage:
             raise UsageError(
                 f"{args.file!r} is no whole export of a session: {damage}. Nothing was imported."

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from windlass.events.errors import UsageError
 from windlass.store.base import Holder, IndexRow, Query
 
 from . import options, stores, words
@@ -29,6 +30,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def show(args: argparse.Namespace) -> int:
+    if args.limit < 1:
+        raise UsageError(f"--limit {args.limit}: give a number of at least 1")
     async with stores.opened(args) as store:
         query = query_of(args)
         rows = await store.find(query)
@@ -65,7 +68,7 @@ def filtered(args: argparse.Namespace) -> bool:
 
 def query_of(args: argparse.Namespace) -> Query:
     states = tuple(args.state or ()) + (("asked",) if args.waiting else ())
-    return Query(tenant=args.tenant, states=states, agent=args.agent, text=args.text, limit=max(1, args.limit))
+    return Query(tenant=args.tenant, states=states, agent=args.agent, text=args.text, limit=args.limit)
 
 
 def table(rows: list[IndexRow], drivers: dict[str, str], now: int, width: int) -> list[str]:

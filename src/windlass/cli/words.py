@@ -85,8 +85,8 @@ def table(rows: Sequence[Sequence[str]], *, right: Container[int] = ()) -> list[
 
 
 def fitted(rows: Sequence[Sequence[str]], width: int, *, right: Container[int] = ()) -> list[str]:
-    """Rows, the first of them headings, as a table; on a screen that is too narrow for it, each row by itself: its first
-    cell, and beneath that the others with their headings. Expects visible text."""
+    """Rows, the first of them headings, as a table; on a screen too narrow for it, each row by itself: its first cell,
+    and beneath that the others with their headings. Expects visible text."""
     lines = table(rows, right=right)
     if max(map(cells, lines), default=0) <= width:
         return lines
