@@ -290,7 +290,7 @@ def test_question_is_picked_with_arrows_or_numbers_or_answered_in_own_words(term
     terminal.chat("picker", session="own")
     terminal.line("Paint")
     terminal.wait_for("❯ 1) red")
-    terminal.line("mauve")
+    terminal.type("mauve\r")  # at once, as it comes from a quick hand to a slow machine
     assert "MMM> mauve\n  As you like." in terminal.ready()
     terminal.chat("picker", session="none")
     terminal.line("Paint")

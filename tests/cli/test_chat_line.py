@@ -302,6 +302,18 @@ def test_picker_takes(keys: list[Key], more: dict[str, bool], wanted: list[objec
     assert picked(*keys, **more) == wanted
 
 
+def test_keys_behind_the_first_letters_wait_for_whoever_reads_them():
+    since: list[Key] = []
+    said: list[object] = []
+    picker = Picker(
+        ["red"], several=False, free=True, picked=said.append, written=said.append, declined=print, since=since
+    )
+    for key in (Key("text", "mau"), Key("text", "ve"), ENTER, Key("escape")):
+        picker.key(key)
+    assert said == ["mau"]
+    assert since == [Key("text", "ve"), ENTER, Key("escape")]
+
+
 def test_a_list_longer_than_the_screen_moves_with_the_pointer():
     picker = Picker(
         [f"n{n}" for n in range(30)], several=False, free=False, picked=print, written=print, declined=print

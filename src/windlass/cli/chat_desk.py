@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from windlass.events.questions import Question
@@ -184,10 +184,14 @@ class DockDesk:
         self._asked.set_result(None)
         return True
 
-    async def ask(self, prompt: str, begun: str = "") -> str | None:
+    async def ask(self, prompt: str, begun: str = "", *, typed: Sequence[Key] = ()) -> str | None:
+        """Asks for a line, of which this much is written, and these keys came since."""
+
         def make(answer: asyncio.Future[str | None]) -> Mode:
             editor = Editor(submitted=_once(answer), ended=lambda: self.end(), escaped=lambda: _once(answer)(""))
             editor.set(begun)
+            for key in typed:
+                editor.key(key)
             return LineInput(editor, prompt, self._paint, "yellow")
 
         said = await self._over(make)
@@ -198,9 +202,13 @@ class DockDesk:
     async def pick(self, prompt: str, question: Question) -> tuple[str, ...] | str | None:
         labels = [option.label for option in question.options]
 
+        since: list[Key] = []
+
         def make(answer: asyncio.Future[tuple[int, ...] | str | None]) -> Mode:
+            since.clear()
             return Picker(
                 labels,
+                since=since,
                 several=question.multi_select,
                 free=question.free_text,
                 picked=_once(answer),
@@ -211,7 +219,7 @@ class DockDesk:
         while True:
             found = await self._over(make)
             if isinstance(found, str):
-                said = await self.ask(prompt, found)
+                said = await self.ask(prompt, found, typed=since)
                 if said is not None and not said.strip():
                     continue
                 return said

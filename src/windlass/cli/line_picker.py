@@ -15,7 +15,8 @@ ON, OFF = "[x] ", "[ ] "
 
 class Picker:
     """Options, one under the pointer; the whole of each stands in the frame above. `several` lets more than one be
-    marked; `free` offers an answer in own words, which `written` is told of with the first letters of it."""
+    marked; `free` offers an answer in own words, which `written` is told of with the first letters of it. Keys that come before
+    somebody else reads them are put into `since`."""
 
     def __init__(
         self,
@@ -26,6 +27,7 @@ class Picker:
         picked: Callable[[tuple[int, ...]], None],
         written: Callable[[str], None],
         declined: Callable[[], None],
+        since: list[Key] | None = None,
     ) -> None:
         self._options = [*options, *([OWN_WORDS] if free else [])]
         self._several = several
@@ -36,6 +38,8 @@ class Picker:
         self._at = 0
         self._marked: set[int] = set()
         self._number = ""
+        self._since = since if since is not None else []
+        self._wrote = False
 
     def rows(self, width: int, height: int) -> Rows:
         """The options, those about the pointer where not all fit, and what the keys do."""
@@ -58,7 +62,10 @@ class Picker:
         return "arrows or a number, Enter takes it; Esc declines"
 
     def key(self, key: Key) -> None:
-        """Does what a key says."""
+        """Does what a key says. Once they write, every key belongs to that."""
+        if self._wrote:
+            self._since.append(key)
+            return
         if not (key.name == "text" and key.text.isdecimal()):
             self._number = ""
         match key.name:
@@ -77,7 +84,7 @@ class Picker:
             case "text":
                 self._type(key.text)
             case "paste" if self._free:
-                self._written(key.text)
+                self._write(key.text)
 
     def _type(self, text: str) -> None:
         if text == " " and self._several:
@@ -86,7 +93,11 @@ class Picker:
             for digit in text:
                 self._digit(digit)
         elif self._free and text.strip():
-            self._written(text)
+            self._write(text)
+
+    def _write(self, text: str) -> None:
+        self._wrote = True
+        self._written(text)
 
     def _digit(self, digit: str) -> None:
         """Numbers of two digits are two keys, so the first one moves and the second one moves on."""
@@ -104,6 +115,6 @@ class Picker:
 
     def _take(self) -> None:
         if self._free and self._at == len(self._options) - 1:
-            self._written("")
+            self._write("")
         else:
             self._picked(tuple(sorted(self._marked)) or (self._at,))
