@@ -18,6 +18,7 @@ from windlass.cli.exits import FAILED, INTERRUPTED, OK, USAGE
 from windlass.cli.main import main
 from windlass.events.errors import UsageError
 from windlass.models import pull as pulling
+from windlass.models.catalogue_data import PRICES_AS_OF
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +61,7 @@ def test_one_name_is_told_alone_with_the_key_that_it_needs(capsys: Capture):
     assert rest == [
         "READY: its key is in the environment, or it is installed. CAN: t tools, i images, d documents, o output, "
         "T thinking",
+        f"$/M: dollars for a million tokens, base rates of {PRICES_AS_OF}",
         "* anthropic/claude-sonnet-5-5: named explicitly",
         "  it has no key yet: set ANTHROPIC_API_KEY",
     ]

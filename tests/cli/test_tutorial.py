@@ -32,6 +32,15 @@ def missing(wanted: str, printed: str) -> str | None:
     return None
 
 
+@pytest.mark.parametrize("place", ["demo", "docs/install.md"])
+def test_what_the_page_needs_is_installed_by_then(place: str):
+    """The tests have every extra; whoever follows the pages has those that they were told to install."""
+    assert "when=" in PAGE.read_text(encoding="utf-8")
+    text = (PAGE.parents[1] / place).read_text(encoding="utf-8")
+    (extras,) = re.findall(r"(?:pip install|--editable) '\.\[([\w,]+)\]'", text)
+    assert {"cel", "embedded"} <= set(extras.split(","))
+
+
 @pytest.mark.guard(240)
 def test_tutorial_works_as_written(tmp_path: pathlib.Path):
     environ = {key: value for key, value in os.environ.items() if not key.startswith("WINDLASS_")}

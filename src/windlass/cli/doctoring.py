@@ -65,6 +65,8 @@ def installation() -> Iterator[Finding]:
             yield "wrong", "package", f"{name} is missing ({what} needs it): pip install windlass"
     if importlib.util.find_spec("xllamacpp") is None:
         yield "remark", "package", "the embedded model has no engine: pip install 'windlass[embedded]'"
+    if importlib.util.find_spec("cel") is None:
+        yield "remark", "package", "conditions in policies (when=) need their language: pip install 'windlass[cel]'"
 
 
 def models() -> Iterator[Finding]:

@@ -15,8 +15,8 @@ ON, OFF = "[x] ", "[ ] "
 
 class Picker:
     """Options, one under the pointer; the whole of each stands in the frame above. `several` lets more than one be
-    marked; `free` offers an answer in own words, which `written` is told of with the first letters of it. Keys that come before
-    somebody else reads them are put into `since`."""
+    marked; `free` offers an answer in own words, which `written` is told of with the first letters of it. Keys behind
+    those are put into `since`, for whoever reads the rest."""
 
     def __init__(
         self,

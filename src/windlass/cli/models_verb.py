@@ -60,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
 def show(name: str | None, *, as_json: bool) -> int:
     """Prints the catalogue with the chosen model marked."""
     from windlass.models.catalogue import EMBEDDED, default_catalogue, resolve
+    from windlass.models.catalogue_data import PRICES_AS_OF
     from windlass.models.embedded import missing, model_path
 
     from .text import screen_width, tell, tell_json
@@ -76,6 +77,7 @@ def show(name: str | None, *, as_json: bool) -> int:
         print(line)
     print()
     tell(LEGEND)
+    tell(f"$/M: dollars for a million tokens, base rates of {PRICES_AS_OF}")
     tell(f"* {chosen.name}: {chosen.why}")
     if chosen.provider != EMBEDDED and not usable(chosen):
         tell(f"  it has no key yet: set {' or '.join(default_catalogue().endpoints[chosen.provider].key_env)}")
