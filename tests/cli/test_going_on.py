@@ -134,6 +134,10 @@ def test_missing_key_is_said_where_it_is_missed(folder: pathlib.Path):
     assert done.returncode == 3
     assert done.stderr.splitlines()[1] == f"it cannot go on: {why}"
     assert done.stderr.splitlines()[-1] == "then go on with: windlass run --session s"
+    quiet = ran(folder, "run", "Hi.", "--quiet", *NO_KEY)
+    assert (quiet.stdout, quiet.stderr) == ("", f"it cannot go on: {why}\n")
+    as_json = msgspec.json.decode(ran(folder, "run", "Hi.", "--json", *NO_KEY).stdout)
+    assert (as_json["status"], as_json["failure"]["message"]) == ("asked", why)
     shown = ran(folder, "show", "s").stdout.splitlines()
     assert shown[1:3] == ["state    asked: waits for credentials", f"why      {why}"]
     assert shown[-1] == "  windlass run --session s"

@@ -47,11 +47,12 @@ class Narrator:
         self._seen_text = False
         self._trouble = self._told_trouble = ""
 
-    def note(self, line: str, colour: str = "dim") -> None:
-        """A line of the runtime's own; the text must be visible text."""
+    def note(self, line: str, colour: str = "dim", *, always: bool = False) -> None:
+        """A line of the runtime's own, `always` also where only the model's words are wanted; the text must be visible
+        text."""
         self._flow.end_line()
         self._thoughts.end_line()
-        if self._quiet:
+        if self._quiet and not always:
             return
         lines = rows_of(line, width_of(self._err) - 1) if is_terminal(self._err) else [line]
         for piece in lines:
@@ -154,13 +155,13 @@ class Narrator:
     def _ended(self, event: Terminal) -> None:
         self.rest()
         if isinstance(event, RunFailed):
-            self.note(f"failed: {one_line(event.failure.message, 2_000)}", "red")
+            self.note(f"failed: {one_line(event.failure.message, 2_000)}", "red", always=True)
         elif isinstance(event, RunSlept):
             why = f" ({one_line(event.failure.message, 300)})" if event.failure is not None else ""
             self.note(f"asleep until {words.moment(event.wake_at_ms)}{why}", "yellow")
         elif isinstance(event, RunAsked):
             if event.failure is not None:
-                self.note(f"it cannot go on: {one_line(event.failure.message, 2_000)}", "red")
+                self.note(f"it cannot go on: {one_line(event.failure.message, 2_000)}", "red", always=True)
         elif event.stop not in ("completed", "task_complete", "user_abort"):
             self.note(f"stopped: {event.stop.replace('_', ' ')}", "yellow")
 

@@ -75,7 +75,7 @@ def result_of(session: str, terminal: Terminal, reply: ModelReplied | None, outp
         turns=terminal.turns,
         waiting_for=terminal.waiting_for if isinstance(terminal, RunAsked) else (),
         wake_at_ms=terminal.wake_at_ms if isinstance(terminal, RunSlept) else None,
-        failure=terminal.failure if isinstance(terminal, RunFailed | RunSlept) else None,
+        failure=terminal.failure if isinstance(terminal, RunFailed | RunSlept | RunAsked) else None,
     )
 
 
