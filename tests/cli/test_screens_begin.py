@@ -136,7 +136,9 @@ windlass: the demo's clock does not know 'Atlantis': choose one of Athens,
 wrote mine/agent.py
 wrote mine/test_agent.py
 wrote mine/README.md
-next: windlass chat --agent mine/agent.py:agent
+next
+  windlass chat --agent mine/agent.py:agent
+  pip install pytest && pytest mine
 """,
     ),
     Case(
@@ -148,7 +150,9 @@ next: windlass chat --agent mine/agent.py:agent
 wrote agent.py
 wrote test_agent.py
 wrote README.md
-next: windlass chat --agent agent.py:agent
+next
+  windlass chat --agent agent.py:agent
+  pip install pytest && pytest .
 """,
     ),
     Case(

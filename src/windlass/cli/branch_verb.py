@@ -40,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         options.add_session(parser)
         parser.add_argument("--at", type=int, metavar="SEQ", help="behind this record (else at the end)")
         parser.add_argument("--as", dest="new", metavar="ID", help="the id of the new session")
+        parser.add_argument("--json", action="store_true", help="print JSON")
     elif verb == "export":
         options.add_session(parser)
         parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="where to (else standard output)")
@@ -53,6 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--older-than", required=True, metavar="AGE", help="such as 12h, 30d, 8w: since its change")
         parser.add_argument("--agent", metavar="NAME", help="only sessions of this agent")
         parser.add_argument("--yes", action="store_true", help="remove them; without it nothing is changed")
+        parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -35,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         change = parser.add_mutually_exclusive_group()
         change.add_argument("--drop", metavar="PROMPT", action="append", help="drop this one (repeatable)")
         change.add_argument("--order", metavar="PROMPT", nargs="+", help="the new order; others are dropped")
+        change.add_argument("--json", action="store_true", help="print the prompts that wait as JSON")
     elif verb == "rewind":
         parser.add_argument("--to", type=int, required=True, metavar="SEQ", help="the record to go back to")
     options.add_wait(parser)

@@ -15,7 +15,7 @@ from windlass.store.base import Store
 
 from . import sending, stores
 from .render import in_words
-from .text import one_line, tell, visible
+from .text import one_line, tell, tell_json, visible
 
 SAID_MAX = 200
 
@@ -50,6 +50,9 @@ def _simple(args: argparse.Namespace) -> tuple[Command, str]:
 async def queue(store: Store, found: stores.Folded, args: argparse.Namespace) -> int:
     """Shows the queue, or changes it."""
     waiting = {prompt_id(seq): seq for seq in found.state.queue}
+    if args.json:
+        tell_json([{"prompt_id": name, "text": said_at(found, seq)} for name, seq in waiting.items()])
+        return 0
     if args.drop is None and args.order is None:
         show_queue(found, waiting)
         return 0
@@ -66,14 +69,19 @@ def listed(waiting: dict[str, int]) -> str:
     return f"waiting are {', '.join(waiting)}" if waiting else "none waits at all"
 
 
+def said_at(found: stores.Folded, seq: int) -> str:
+    """What a prompt says."""
+    event = found.event(seq)
+    return in_words(event.body.content) if isinstance(event, PromptReceived) and event.body is not None else ""
+
+
 def show_queue(found: stores.Folded, waiting: dict[str, int]) -> None:
     """The prompts that wait, in their order, and what makes them go on."""
     session = visible(found.key.session)
     if not waiting:
         tell(f"no prompt waits in session {session!r}")
     for name, seq in waiting.items():
-        event = found.event(seq)
-        said = in_words(event.body.content) if isinstance(event, PromptReceived) and event.body is not None else ""
+        said = said_at(found, seq)
         tell(f"{name}  {one_line(said, SAID_MAX)}", indent=" " * (len(name) + 2))
     if waiting and not found.state.active:
         tell(f"they wait for a word: 'windlass wake {session}' lets the session go on")

@@ -23,7 +23,7 @@ def word_count(text: str) -> int:
 
 
 agent = windlass.Agent(
-    "assistant",
+    "counter",
     instructions="Help with texts. Count words with the tool, never by yourself.",
     tools=[word_count],
     budget=windlass.Budget(turns=10),
@@ -35,7 +35,7 @@ TEST = '''"""The agent, tested without a model: exact, offline and quick. Run it
 from dataclasses import replace
 
 from agent import agent
-from windlass.testing.scripted import ScriptedModel, call
+from windlass.testing import ScriptedModel, call
 
 
 def test_agent_counts_with_its_tool():
@@ -50,7 +50,7 @@ README = """# An agent
     windlass chat --agent agent.py:agent       talk with it
     windlass run --agent agent.py:agent '...'  one prompt
     windlass ps                                what it did and does
-    pytest                                     its test, without a model
+    pytest                                     its test, without a model (pip install pytest)
 """
 FILES = {"agent.py": AGENT, "test_agent.py": TEST, "README.md": README}
 
@@ -67,6 +67,8 @@ def run(args: argparse.Namespace) -> int:
 
     from windlass.events.errors import UsageError
 
+    from .commands import word
+
     folder = pathlib.Path(args.folder)
     there = [name for name in FILES if (folder / name).exists()]
     if there:
@@ -78,5 +80,6 @@ def run(args: argparse.Namespace) -> int:
             print(f"wrote {folder / name}")
     except OSError as error:
         raise UsageError(f"cannot write to {str(folder)!r}: {error.strerror or error}") from None
-    print(f"next: windlass chat --agent {folder / 'agent.py'}:agent")
+    print(f"next\n  windlass chat --agent {word(str(folder / 'agent.py'))}:agent")
+    print(f"  pip install pytest && pytest {word(str(folder))}")
     return 0

@@ -15,7 +15,7 @@ from windlass.store.base import IndexRow, Key, Query, Store
 from windlass.store.transfer import export_session, import_session
 
 from . import commands, stores, words
-from .text import tell, tell_bytes, visible
+from .text import tell, tell_bytes, tell_json, visible
 
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -44,6 +44,9 @@ async def fork(args: argparse.Namespace) -> int:
         origin = head.origin if head is not None else None
         agent = (await stores.row_of(store, key)).agent
     seq = origin.seq if origin is not None else 0
+    if args.json:
+        tell_json({"session": made.session_id, "origin": key.session, "at_seq": seq})
+        return 0
     tell(f"{visible(made.session_id)} goes on from record {seq} of {visible(key.session)}")
     if args.at is not None and seq < args.at:
         tell(f"(record {args.at} lies within an append; the one before it ends at {seq})")
@@ -132,6 +135,21 @@ async def prune(args: argparse.Namespace) -> int:
         going = [row for row in found if row.session not in kept]
         for row in going if args.yes else ():
             await store.delete(Key(args.tenant, row.session))
+    if args.json:
+        now = stores.now_ms()
+        tell_json(
+            [
+                {
+                    "session": row.session,
+                    "agent": row.agent,
+                    "age_ms": now - row.updated_ms,
+                    "removed": args.yes and row.session not in kept,
+                    "forks": kept.get(row.session, []),
+                }
+                for row in found
+            ]
+        )
+        return 0
     verb = "removed" if args.yes else "would remove"
     rows = [
         ("kept", visible(row.session), f"its forks need it: {', '.join(map(visible, kept[row.session]))}")
