@@ -123,14 +123,15 @@ def _encode_known(event: Event, salt: Callable[[], str]) -> tuple[bytes, bytes, 
         raise CodecError(f"{tag_of(event)}: an erased event cannot be written again")
     body = getattr(event, "body", None)
     if body is None:
-        return within_bounds(tag_of(event), _encoder.encode(event), b"", "")
+        skeleton = _encoder.encode(event)
+        return (skeleton, b"", "") if len(skeleton) <= EVENT_BYTES_MAX else within_bounds(tag_of(event), skeleton)
     skeleton = _encoder.encode(msgspec.structs.replace(event, body=None))
     if event.ECHO:
-        return within_bounds(tag_of(event), skeleton, b"", "")
+        return within_bounds(tag_of(event), skeleton)
     return within_bounds(tag_of(event), skeleton, _encoder.encode(body), salt())
 
 
-def within_bounds(tag: str, skeleton: bytes, body: bytes, salt: str) -> tuple[bytes, bytes, str]:
+def within_bounds(tag: str, skeleton: bytes, body: bytes = b"", salt: str = "") -> tuple[bytes, bytes, str]:
     """The parts of an event, if they are not too large to be one."""
     size = len(skeleton) + len(body)
     if size > EVENT_BYTES_MAX:

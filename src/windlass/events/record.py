@@ -91,13 +91,11 @@ def stored_text(raw: bytes) -> str:
 
 def chain_hash(prev: str, seq: int, at_ms: int, epoch: int, parts: Iterable[tuple[bytes, str]]) -> str:
     """The hash of an append from its header and, per event, the skeleton bytes and the body's digest (or nothing)."""
-    seal = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    seal.update(b"%s\n%d,%d,%d" % (prev.encode("ascii"), seq, at_ms, epoch))
+    pieces = [b"%s\n%d,%d,%d" % (prev.encode("ascii"), seq, at_ms, epoch)]
     for skeleton, body_digest in parts:
         # Lengths keep two different splits of the same bytes apart.
-        seal.update(b"\n%d,%s," % (len(skeleton), body_digest.encode("ascii")))
-        seal.update(skeleton)
-    return stored_text(seal.digest())
+        pieces.append(b"\n%d,%s,%s" % (len(skeleton), body_digest.encode("ascii"), skeleton))
+    return digest_text(b"".join(pieces))
 
 
 def seal(prev_hash: str, seq: int, at_ms: int, epoch: int, entries: list[tuple[bytes, bytes, str]]) -> Sealed:

@@ -6,7 +6,7 @@ private to its owner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from windlass.events import calls, context, hooks, permissions, questions, runs, sessions, turns
@@ -26,16 +26,26 @@ from .fold.turns import OVERFLOW
 from .state import State
 
 Arm = Callable[[State, Any], None]
+MISFITS = (KeyError, AttributeError, AssertionError, ValueError, IndexError)
+"""What an arm raises for an event that cannot stand where it is."""
 
 
 def evolve(state: State, event: Event) -> None:
     """Folds one event into the state. Raises `NotLegal` for an event that cannot stand here."""
-    evolve_all(state, (event,))
+    state.seq += 1
+    arm = EVOLVE.get(type(event))
+    try:
+        if arm is not None:
+            arm(state, event)
+        else:
+            pass_over(state, event)
+    except MISFITS as error:
+        raise misfit(state, event, error) from error
 
 
 def evolve_all(state: State, events: Iterable[Event | Unknown]) -> None:
     """Folds events one after the other. Unknown ones are passed over where they may be, else `NeedsNewer` is raised."""
-    table: dict[type, Arm] = EVOLVE
+    table: Mapping[type, Arm] = EVOLVE
     event: Any = None
     try:
         for event in events:
@@ -45,10 +55,15 @@ def evolve_all(state: State, events: Iterable[Event | Unknown]) -> None:
                 arm(state, event)
             else:
                 pass_over(state, event)
-    except (KeyError, AttributeError, AssertionError, ValueError, IndexError) as error:
-        raise NotLegal(
-            f"event {state.seq}: {event.__struct_config__.tag} is not legal in {type(state.phase).__name__}: {error!r}"
-        ) from error
+    except MISFITS as error:
+        raise misfit(state, event, error) from error
+
+
+def misfit(state: State, event: Event, error: Exception) -> NotLegal:
+    """What is said of an event that the state has no place for."""
+    return NotLegal(
+        f"event {state.seq}: {event.__struct_config__.tag} is not legal in {type(state.phase).__name__}: {error!r}"
+    )
 
 
 def pass_over(state: State, event: Event | Unknown) -> None:

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from .alarm import Alarm
 from .timeouts import Timeouts
 
 if TYPE_CHECKING:
@@ -45,36 +46,34 @@ class Expired(Exception):
 
 
 class Watch:
-    """The deadlines of one request behind one coarse timer. Moving a deadline is an assignment; the timer looks when
-    it fires and goes back to sleep if the deadline has moved. It only ever fires into a wait for the model."""
+    """The deadlines of one request. Moving one away is an assignment. It only ever fires into a wait for the model."""
 
     __slots__ = (
-        "_due",
-        "_handle",
+        "_alarm",
         "_loop",
         "_phase",
         "_reader",
         "_task",
         "_timeouts",
         "_total_due",
-        "_wakes",
+        "due",
         "fired",
         "waiting",
     )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, timeouts: Timeouts, headers_s: float) -> None:
-        now = loop.time()
-        self._loop = loop
+    def __init__(self, alarm: Alarm, timeouts: Timeouts, headers_s: float) -> None:
+        self._alarm = alarm
+        self._loop = alarm.loop
+        now = self._loop.time()
         self._timeouts = timeouts
         self._total_due = now + timeouts.total
         self._phase: Phase = "headers"
-        self._due = now + headers_s
         self._task: asyncio.Task[Any] | None = asyncio.current_task()
         self._reader: aiohttp.StreamReader | None = None
         self.fired: Phase | None = None
         self.waiting = True
-        self._wakes = min(self._due, self._total_due)
-        self._handle: asyncio.TimerHandle | None = loop.call_at(self._wakes, self._check)
+        self.due = min(now + headers_s, self._total_due)
+        alarm.enter(self)
 
     def reading(self, reader: aiohttp.StreamReader) -> None:
         """The status is there; from now on the wait is for the body."""
@@ -84,10 +83,7 @@ class Watch:
 
     def content(self) -> None:
         """Real output has come."""
-        if self._phase == "idle":
-            self._due = self._loop.time() + self._timeouts.idle
-        else:
-            self._enter("idle", self._timeouts.idle)
+        self._enter("idle", self._timeouts.idle)
 
     def drain(self) -> None:
         """The answer is complete; only the end of the body is missing."""
@@ -95,29 +91,19 @@ class Watch:
         self._enter("idle", DRAIN_S)
 
     def stop(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        self._alarm.leave(self)
 
     def _enter(self, phase: Phase, seconds: float) -> None:
         self._phase = phase
-        self._due = self._loop.time() + seconds
-        if self._due < self._wakes and self._handle is not None:
-            self._handle.cancel()
-            self._arm()
+        before, self.due = self.due, min(self._loop.time() + seconds, self._total_due)
+        if self.due < before:
+            self._alarm.enter(self)
 
-    def _arm(self) -> None:
-        self._wakes = min(self._due, self._total_due)
-        self._handle = self._loop.call_at(self._wakes, self._check)
-
-    def _check(self) -> None:
-        now = self._loop.time()
+    def rung(self, now: float) -> None:
         if not self.waiting and now < self._total_due:
-            self._due = now + self._timeouts.idle  # the caller is slow, not the model
-        if now < self._due and now < self._total_due:
-            self._arm()
+            self._enter(self._phase, self._timeouts.idle)  # the caller is slow, not the model
             return
-        self._handle = None
+        self.stop()
         self.fired = "total" if now >= self._total_due else self._phase
         if self._task is not None:
             self._task.cancel()
@@ -128,7 +114,8 @@ class Watch:
 class Transport:
     """The client session of one event loop, opened at its first use and closed with its last user."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.alarm = Alarm(loop)
         self.users: weakref.WeakSet[object] = weakref.WeakSet()
         self._session: aiohttp.ClientSession | None = None
 
@@ -163,7 +150,7 @@ def transport() -> Transport:
     found = _transports.get(loop)
     if found is None:
         with _transports_lock:
-            found = _transports.setdefault(loop, Transport())
+            found = _transports.setdefault(loop, Transport(loop))
     return found
 
 
@@ -224,7 +211,7 @@ class Exchange:
         """Sends the request and waits for the status and headers. Raises `Expired` or what aiohttp raises."""
         timeouts = self._timeouts
         headers_s = timeouts.headers if streamed else timeouts.headers + timeouts.first_output
-        watch = self.watch = Watch(self._loop, timeouts, headers_s)
+        watch = self.watch = Watch(transport().alarm, timeouts, headers_s)
         connect_s = min(timeouts.connect, headers_s * CONNECT_SHARE)
         try:
             self.response = await session.post(

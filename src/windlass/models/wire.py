@@ -18,7 +18,7 @@ from windlass.events.errors import WindlassError
 from windlass.events.failures import Failure, FailureKind
 
 from . import classify
-from .base import CredentialUse, Delta, ModelInfo, Reply, Request
+from .base import CredentialGuard, CredentialUse, Delta, ModelInfo, Reply, Request
 from .breaker import Breaker, breaker_for
 from .classify import Context
 from .endpoints import Credential, Endpoint
@@ -289,9 +289,10 @@ class WireModel:
     async def _key(self, request: Request) -> tuple[str | None, Failure | None]:
         """The key for this request, or why there is none."""
         credential = self._credential
-        denied = await self._denied(request) if credential is not None else None
-        if denied is not None:
-            return None, denied
+        if credential is not None and request.credential_guard is not None:
+            denied = await self._denied(request.credential_guard)
+            if denied is not None:
+                return None, denied
         try:
             given = credential() if callable(credential) else credential
             key = await given if inspect.isawaitable(given) else given
@@ -306,17 +307,15 @@ class WireModel:
             return None, classify.failed("no_credentials", f"no key for {self.endpoint.name!r}: set {names}", context)
         return key or None, None
 
-    async def _denied(self, request: Request) -> Failure | None:
-        """Why the credential may not be used for a request, where somebody watches over that."""
-        if request.credential_guard is None:
-            return None
+    async def _denied(self, guard: CredentialGuard) -> Failure | None:
+        """Why the credential may not be used for a request."""
         from .credentials import label_of, origin_of
 
         origin = origin_of(self.endpoint.base_url)
         use = CredentialUse(
             endpoint=self.endpoint.name, origin=origin, model=self.model, name=label_of(self._credential)
         )
-        return await request.credential_guard(use)
+        return await guard(use)
 
     async def _renewed(self, refusal: Failure, sent: Sent) -> Failure | None:
         """After a 401: tells the credential, and takes its next key. None if there is one, else what to report."""

@@ -196,11 +196,14 @@ class Hub:
 
     def committed(self, records: list[Record]) -> None:
         """Tells everyone what is in the log now."""
-        self.seq = records[-1].seq
-        last = records[-1].event
-        self.terminal = last if isinstance(last, Terminal) else None
+        self.passed(records[-1].seq, records[-1].event)
         for subscription in tuple(self._subscriptions):
             subscription.offer(records)
+
+    def passed(self, seq: int, last: Event) -> None:
+        """Notes where the log ends; all that is to be done where nobody listens."""
+        self.seq = seq
+        self.terminal = last if isinstance(last, Terminal) else None
 
     def live(self, deltas: list[Live]) -> None:
         """Tells everyone what is being written; nothing of it is kept."""

@@ -455,15 +455,16 @@ class Owner:
 
     def _publish(self, seq: int, events: list[Event]) -> None:
         self._remember(seq, events)
-        now, seal = self.state.now_ms, self.hash
-        # Where nobody listens, the last record tells the hub all that it keeps.
-        unheard = 0 if self.hub.listening else len(events) - 1
-        self.hub.committed(
-            [
-                Record(seq=seq + offset, at_ms=now, event=events[offset], first=seq, hash=seal)
-                for offset in range(unheard, len(events))
-            ]
-        )
+        if self.hub.listening:
+            now, seal = self.state.now_ms, self.hash
+            self.hub.committed(
+                [
+                    Record(seq=seq + offset, at_ms=now, event=event, first=seq, hash=seal)
+                    for offset, event in enumerate(events)
+                ]
+            )
+        else:
+            self.hub.passed(seq + len(events) - 1, events[-1])
         if self._waiters and not self.state.active:
             self.tell_waiters()
         if self.on_committed is not None:
