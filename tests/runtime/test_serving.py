@@ -208,6 +208,44 @@ async def test_a_client_that_leaves_gives_its_call_up_and_the_next_one_gets_it()
         await sound(session)
 
 
+async def test_result_of_a_run_that_ended_asked_is_that_of_the_client_at_work_on_it():
+    agent = browser(call("open_tab", url="a.html"), "it is open")
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).status == "asked"
+        async with session.serve(open_tab):
+            assert (await session.result()).text == "it is open"
+        await sound(session)
+
+
+async def test_result_does_not_wait_for_a_client_that_leaves_or_hands_the_call_on():
+    @windlass.tool(name="open_tab")
+    async def stuck(url: str) -> str:
+        "Opens a tab."
+        await asyncio.get_running_loop().create_future()
+        return "never"
+
+    @windlass.tool(name="open_tab")
+    async def hands_on(ctx: windlass.ToolContext, url: str) -> str:
+        "Opens a tab."
+        ctx.suspend({"url": url})
+
+    agent = browser(call("open_tab", url="a.html"), "it is open")
+    async with windlass.open(agents=[agent], poll_ms=10) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).status == "asked"
+        async with session.serve(stuck):
+            waiting = asyncio.ensure_future(session.result())
+            await asyncio.sleep(0.05)
+            assert not waiting.done()
+        assert (await waiting).status == "asked"
+        async with session.serve(hands_on):
+            assert (await session.result()).status == "asked"
+        await sound(session)
+
+
 async def test_a_client_whose_runtime_was_closed_begins_no_call_any_more():
     ran: list[str] = []
 

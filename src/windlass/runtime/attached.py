@@ -43,6 +43,8 @@ class Attached:
         """What the mount commands that are on their way from this process offer, by command id."""
         self.clients: dict[str, int] = {}
         """How many clients in this process run a tool, by its name."""
+        self.handed_on: set[str] = set()
+        """Calls that a client here has handed to somebody else, who will give the result."""
         self.models: dict[str, Model] = {}
         self.hooks: dict[str, tuple[Hook, ...]] = {}
         """The hooks of single runs, by the command that opened the run."""

@@ -12,9 +12,11 @@ from windlass.events.errors import Refused, UsageError
 from windlass.events.hooks import HookRuled
 from windlass.events.runs import CommandCompleted, CommandRefused, RunStarted, Terminal
 from windlass.events.turns import ModelReplied
+from windlass.kernel.state import State
 from windlass.store.base import Key
 from windlass.tools.convert import Mismatch
 
+from .attached import Attached
 from .hub import Record, Subscription
 from .reading import Reading, closed_meanwhile
 from .result import Parked, Result, result_of
@@ -32,6 +34,7 @@ POSTED_MAX = 1_000
 class Ending(Reading):
     """What a runtime knows of the ends of runs."""
 
+    _attached: dict[Key, Attached]
     _posted: dict[Key, str]
     """The last command that was left for another process, by session, until it is known to have been taken."""
 
@@ -44,8 +47,11 @@ class Ending(Reading):
         while True:
             await self.wait_idle(key)
             state = await self._seen(key)
-            if not state.active:  # another process may have begun the next run meanwhile
+            if state.active:
+                continue  # another process has begun the next run meanwhile
+            if not self._is_served(key, state):
                 break
+            await self._until_something_happened(key)
         if state.run is None:
             raise UsageError(f"session {key.session!r} has had no run yet: send it a prompt first")
         agent, reply_seq = state.agent.name, state.run.last_reply_seq
@@ -55,6 +61,23 @@ class Ending(Reading):
     async def _told(self, key: Key, agent: str, terminal: Terminal, reply_seq: int | None) -> Result:
         reply = await self._reply(key, reply_seq)
         return result_of(key.session, terminal, reply, self._output(agent, reply))
+
+    def _is_served(self, key: Key, state: State) -> bool:
+        """Whether a client in this process is at work on a call that a run ended asking for."""
+        attached = self._attached.get(key)
+        return attached is not None and any(
+            call.status == "delegated" and call.tool in attached.clients and call.call_id not in attached.handed_on
+            for call in state.calls.values()
+        )
+
+    async def _until_something_happened(self, key: Key) -> None:
+        """Waits for the next record, for a moment: a client may also leave without a word."""
+        listener = self.hub(key).subscribe(live=False)
+        try:
+            if await listener.next_or_look(self._poll_ms / 1000) is None and not listener.lagging:
+                raise closed_meanwhile(key)
+        finally:
+            self._leave(key, listener)
 
     # --- of a command ---
 

@@ -474,11 +474,14 @@ class Runtime(Tending):
 
     def clients_went(self, key: Key, tools: Iterable[str]) -> None:
         """They are gone: what they have not done ends the run `asked`, for others to do."""
-        clients = self.attached(key).clients
+        attached = self.attached(key)
+        clients = attached.clients
         for name in tools:
             clients[name] -= 1
             if not clients[name]:
                 del clients[name]
+        if not clients:
+            attached.handed_on.clear()
         active = self._active.get(key)
         if active is not None:
             active.driver.clients_changed()

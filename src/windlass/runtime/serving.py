@@ -145,7 +145,9 @@ class Serving:
             else:
                 outcome = await self._plane.run(self._tools[call.tool], body, self._context(state, call_id, call.tool))
             self._reporting.add(call_id)
-            if outcome.status != "suspended":  # else whoever the tool handed it to will give the result
+            if outcome.status == "suspended":  # whoever the tool handed it to will give the result
+                self._session.runtime.attached(self._session.key).handed_on.add(call_id)
+            else:
                 await self._report(call_id, outcome)
 
     async def _insist(self, work: Callable[[], Awaitable[T]]) -> T:
