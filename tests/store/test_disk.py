@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import os
 import pathlib
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 
 import apsw
 import pytest
@@ -237,6 +240,73 @@ async def test_normal_syncs_only_at_barriers(tmp_path: pathlib.Path):
         await store.send(writer.key, InboxCommand(command_id="c", at_ms=0, data=b"x"))
         assert hooks.syncs > before
         await store.close()
+
+
+async def test_others_do_not_wait_while_a_barrier_is_synced(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    entered, let, synced = threading.Event(), threading.Event(), os.fdatasync
+
+    def slow(handle: int) -> None:
+        entered.set()
+        assert let.wait(20)
+        synced(handle)
+
+    store = await SqliteStore.open(tmp_path / "s.db", durability="normal")
+    first, second = await Writer(store, "a").claim(), await Writer(store, "b").claim()
+    monkeypatch.setattr(os, "fdatasync", slow)
+    barrier = asyncio.ensure_future(first.append(barrier=True))
+    await asyncio.to_thread(entered.wait, 20)
+    for _ in range(3):
+        await second.append()
+    counted = store_stats(store)["syncs"]
+    sent = asyncio.ensure_future(store.send(second.key, InboxCommand(command_id="c", at_ms=0, data=b"x")))
+    await second.append()
+    assert not barrier.done()
+    assert not sent.done()
+    let.set()
+    await asyncio.gather(barrier, sent)
+    assert store_stats(store)["syncs"] > counted
+    await store.close()
+
+
+async def test_what_is_synced_apart_is_the_log_file_and_at_first_its_folder(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    found: list[str] = []
+
+    def noting(sync: Callable[[int], None]) -> Callable[[int], None]:
+        def noted(handle: int) -> None:
+            found.append(os.readlink(f"/proc/self/fd/{handle}"))
+            sync(handle)
+
+        return noted
+
+    for name in ("fdatasync", "fsync"):
+        monkeypatch.setattr(os, name, noting(getattr(os, name)))
+    store = await SqliteStore.open(tmp_path / "s.db", durability="normal")
+    writer = await Writer(store).claim()
+    found.clear()
+    await writer.append()
+    assert found == []
+    await writer.append(barrier=True)
+    await writer.append(barrier=True)
+    assert found == [str(tmp_path), str(tmp_path / "s.db-wal"), str(tmp_path / "s.db-wal")]
+    await store.close()
+
+
+async def test_sync_apart_that_fails_poisons_the_store(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    def broken(handle: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    store = await SqliteStore.open(tmp_path / "s.db", durability="normal")
+    writer = await Writer(store).claim()
+    await writer.append(barrier=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", broken)
+        with pytest.raises(StorePoisoned, match="a sync to disk failed"):
+            await writer.append(barrier=True)
+    with pytest.raises(StorePoisoned):  # never again, also where the disk would answer now
+        await writer.append()
+    await store.close()
 
 
 async def test_jsonl_normal_syncs_only_at_barriers(tmp_path: pathlib.Path):

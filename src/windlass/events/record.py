@@ -63,7 +63,7 @@ class TombstoneSlot(Value, frozen=True, kw_only=True):
     erased: Tombstone
 
 
-class Sealed(msgspec.Struct, frozen=True, kw_only=True):
+class Sealed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An append ready for a store: `data` is the line, the rest is read off it for the store's own checks."""
 
     first_seq: int

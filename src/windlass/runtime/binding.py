@@ -315,8 +315,10 @@ class Bound:
             quotas=reply.quotas,
             provider_data=reply.provider_data,
         )
-        item = AssistantItem(content=tuple(b for b in reply.blocks if isinstance(b, Text)))
-        tokens = max(reply.usage.output_tokens, 1) if not reply.usage.estimated else estimate_reply(item)
+        said = [block for block in reply.blocks if isinstance(block, Text)]
+        tokens = max(reply.usage.output_tokens, 1)
+        if reply.usage.estimated:
+            tokens = estimate_reply(AssistantItem(content=tuple(said)))
         return ModelReplied(
             request_id=effect.request_id,
             lane=effect.lane,
@@ -329,7 +331,7 @@ class Bound:
             calls=len(calls),
             empty=not calls and _says_nothing(reply, effect.lane),
             tokens=tokens,
-            bytes=sum(len(b.text) for b in reply.blocks if isinstance(b, Text)),
+            bytes=sum([len(block.text) for block in said]),
             duration_ms=reply.duration_ms,
             first_output_ms=reply.first_output_ms,
             body=body,

@@ -149,7 +149,8 @@ class Performer:
         duration = max(0, ports.monotonic_ms() - started)
         if isinstance(answer, Reply):
             fact = self.bound.replied(owner.state, effect, answer, prepare=not self.hooks.at("before_tool"))
-            fact = cast(ModelReplied, _with(fact, hooks=(*before, *shown, *await self._after_model(fact, effect))))
+            if rulings := (*before, *shown, *await self._after_model(fact, effect)):
+                fact = cast(ModelReplied, _with(fact, hooks=rulings))
             if fact.duration_ms == 0:
                 fact = cast(ModelReplied, _with(fact, duration_ms=duration))
             return Done(fact, dict(answer.generated) or None)

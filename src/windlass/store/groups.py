@@ -2,7 +2,8 @@
 woken once for the whole group. It knows nothing of what the jobs do.
 
 Commits that may wait for a disk run in the writer's thread. Where commits are quick (`inline`), those of one pass of
-the loop run at its end on the loop itself: two hops between threads cost more than the commit.
+the loop run at its end on the loop itself: two hops between threads cost more than the commit. Then the thread only
+syncs, where somebody asked for that, and later commits do not wait for it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import queue
 import threading
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 from windlass.events.errors import UsageError, WindlassError
 
@@ -23,28 +26,30 @@ Work = Callable[..., Any]
 """What is done to the target, given it and the job's arguments."""
 
 
-class Job(Generic[Target]):
+class Job(msgspec.Struct, Generic[Target], gc=False):
     """One piece of work and whom to tell. The commit function fills in the result or the error."""
 
-    __slots__ = ("args", "barrier", "error", "future", "loop", "result", "work")
-
-    def __init__(self, work: Work, args: tuple[Any, ...], barrier: bool, loop: asyncio.AbstractEventLoop) -> None:
-        self.work = work
-        # Not a closure: that is eight objects more for the garbage collector, for each append that is under way.
-        self.args = args
-        self.barrier = barrier
-        self.loop = loop
-        self.future: asyncio.Future[Any] = loop.create_future()
-        self.result: Any = None
-        self.error: BaseException | None = None
+    work: Work
+    # Not a closure: that is eight objects more for the garbage collector, for each append that is under way.
+    args: tuple[Any, ...]
+    barrier: bool
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    done: bool = False
+    result: Any = None
+    error: BaseException | None = None
 
 
 class Committer(Protocol[Target]):
     """What a group writer writes through."""
 
+    sync_apart: Callable[[], WindlassError | None] | None
+    """Syncs all that was committed without a sync before, in the writer's thread, and says what went wrong. None where
+    only a commit can sync what it writes."""
+
     def commit(self, jobs: list[Job[Target]], *, wait: bool) -> bool:
-        """Does the jobs in one transaction and fills in what became of each. Without `wait`, returns False and has
-        done nothing where it would have to wait for another process."""
+        """Does the jobs in one transaction and fills in what became of each. Without `wait`, syncs nothing that can be
+        synced apart, and returns False and has done nothing where it would have to wait for another process."""
         ...
 
     def rest_is_due(self) -> bool:
@@ -70,6 +75,7 @@ class GroupWriter(Generic[Target]):
         self._outstanding = 0
         self._busy = threading.Lock()
         self._queue: queue.SimpleQueue[Job[Target] | None] = queue.SimpleQueue()
+        """Jobs to do; those that are done already, to be synced; None at the end."""
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="windlass-store", daemon=True)
         self._thread.start()
@@ -80,8 +86,8 @@ class GroupWriter(Generic[Target]):
         if self._closed:
             raise UsageError("the store is closed: open it again")
         loop = asyncio.get_running_loop()
-        job: Job[Target] = Job(work, args, barrier, loop)
-        if self._inline and not barrier and not heavy:
+        job: Job[Target] = Job(work, args, barrier, loop, loop.create_future())
+        if self._inline and not heavy and (not barrier or self._owner.sync_apart is not None):
             if not self._tick:
                 loop.call_soon(self._flush)
             self._tick.append(job)
@@ -127,9 +133,14 @@ class GroupWriter(Generic[Target]):
         if not done:
             self._enqueue(jobs)
             return
-        resolve(jobs)
+        resolve([job for job in jobs if not job.barrier or job.error is not None])
+        for job in jobs:
+            if job.barrier and job.error is None:
+                job.done = True
+                self._queue.put(job)
         if self._owner.rest_is_due():
-            self._enqueue([Job(_nothing, (), False, jobs[0].loop)])
+            loop = jobs[0].loop
+            self._enqueue([Job(_nothing, (), False, loop, loop.create_future())])
 
     def _enqueue(self, jobs: list[Job[Target]]) -> None:
         self._outstanding += len(jobs)
@@ -158,11 +169,25 @@ class GroupWriter(Generic[Target]):
         return jobs, True
 
     def _perform(self, jobs: list[Job[Target]]) -> None:
+        done = [job for job in jobs if job.done]
+        if done:
+            self._sync(done)
+            jobs = [job for job in jobs if not job.done]
+            if not jobs:
+                return
         with self._busy:
             self._commit(jobs, wait=True)
             tell(jobs, self._told)
             if self._owner.rest_is_due():
                 self._owner.rest()
+
+    def _sync(self, done: list[Job[Target]]) -> None:
+        sync = self._owner.sync_apart
+        assert sync is not None, "only what can be synced apart is done before it is synced"
+        error = sync()
+        for job in done:
+            job.error = error
+        tell(done, resolve)
 
     def _commit(self, jobs: list[Job[Target]], *, wait: bool) -> bool:
         try:

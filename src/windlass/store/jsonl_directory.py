@@ -9,7 +9,7 @@ import pathlib
 import shutil
 import struct
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -38,6 +38,8 @@ class _Format(msgspec.Struct, frozen=True):
 
 class Directory:
     """The files, as the writer's thread sees them."""
+
+    sync_apart: Callable[[], WindlassError | None] | None = None
 
     def __init__(self, root: pathlib.Path, durability: Durability, disk: Disk, stats: dict[str, int]) -> None:
         self.root = root

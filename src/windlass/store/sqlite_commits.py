@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+from collections.abc import Callable
 
 import apsw
 
@@ -10,7 +12,7 @@ from windlass.events.errors import StoreError, StorePoisoned, WindlassError
 
 from .base import Durability
 from .groups import Job
-from .sqlite_opening import open_for_writing
+from .sqlite_opening import open_for_writing, sync_directory
 from .sqlite_schema import BUSY_TIMEOUT_MS, store_error
 
 CHECKPOINT_PAGES = 2_000
@@ -30,6 +32,11 @@ class SqliteCommitter:
         self._connection.set_wal_hook(self._note_wal)
         self._cursor = self._connection.cursor()
         self._synchronous = ""
+        self._wal = path.with_name(f"{path.name}-wal")
+        self._wal_fd = -1
+        # A file system of another kind must see every sync itself.
+        apart = vfs is None and hasattr(os, "fdatasync")
+        self.sync_apart: Callable[[], WindlassError | None] | None = self._sync_wal if apart else None
         self.others = 0
         """SQLite's number for what was committed by others, as this connection saw it last."""
 
@@ -37,7 +44,8 @@ class SqliteCommitter:
         """One transaction for all jobs. If it fails as a whole, each is tried alone: one that does not fit on the
         disk must not take the others with it."""
         self._connection.set_busy_timeout(BUSY_TIMEOUT_MS if wait else 0)
-        error = self.poison or self._transact(jobs)
+        apart = not wait and self.sync_apart is not None
+        error = self.poison or self._transact(jobs, apart=apart)
         if error is None:
             return True
         if not wait and isinstance(error.__cause__, apsw.BusyError):
@@ -46,15 +54,15 @@ class SqliteCommitter:
         if len(jobs) > 1 and not isinstance(error, StorePoisoned):
             for job in jobs:
                 _forget([job])
-                job.error = self.poison or self._transact([job]) or job.error
+                job.error = self.poison or self._transact([job], apart=apart) or job.error
             return True
         for job in jobs:
             job.error = error
         return True
 
-    def _transact(self, jobs: list[Job[apsw.Cursor]]) -> WindlassError | None:
+    def _transact(self, jobs: list[Job[apsw.Cursor]], *, apart: bool) -> WindlassError | None:
         cursor = self._cursor
-        full = self._durability == "full" or any(job.barrier for job in jobs)
+        full = not apart and (self._durability == "full" or any(job.barrier for job in jobs))
         try:
             self._set_synchronous(full)
             before = self._connection.total_changes()
@@ -73,6 +81,23 @@ class SqliteCommitter:
         if full and self._connection.total_changes() != before:
             self._stats["syncs"] += 1
         return None
+
+    def _sync_wal(self) -> WindlassError | None:
+        """Syncs the log file, which holds every commit that no checkpoint has synced. A commit that was made without a
+        sync is then as safe as one with."""
+        if self.poison is None:
+            try:
+                if self._wal_fd < 0:
+                    self._wal_fd = os.open(self._wal, os.O_RDONLY)
+                    sync_directory(self._wal.parent)  # it may be a new file
+                os.fdatasync(self._wal_fd)
+            except OSError as error:
+                self.poison = StorePoisoned(
+                    f"a sync to disk failed ({error}): close the store, check the disk and open it again"
+                )
+            else:
+                self._stats["syncs"] += 1
+        return self.poison
 
     def look(self) -> None:
         """Notices what others have committed, between two commits of ours."""
@@ -138,6 +163,9 @@ class SqliteCommitter:
         self._stats["syncs"] += 2
 
     def end(self) -> None:
+        if self._wal_fd >= 0:
+            os.close(self._wal_fd)
+            self._wal_fd = -1
         try:
             self._connection.close()
         except apsw.Error as error:

@@ -83,7 +83,7 @@ def _prepare(connection: apsw.Connection, path: pathlib.Path) -> None:
         raise
     if created:
         # SQLite syncs the directory for its journals, not for the new file itself.
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
 
 
 def _looked_at(connection: apsw.Connection, path: pathlib.Path) -> bool:
@@ -132,7 +132,7 @@ def _use_wal(connection: apsw.Connection, path: pathlib.Path) -> None:
         return
 
 
-def _sync_directory(path: pathlib.Path) -> None:
+def sync_directory(path: pathlib.Path) -> None:
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
