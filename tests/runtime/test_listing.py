@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from typing import Any
 
 import windlass
 from windlass.events.record import Sealed
@@ -39,18 +39,9 @@ class Noting(MemoryStore):
         super().__init__()
         self.rows: list[IndexRow | None] = []
 
-    async def append(
-        self,
-        key: Key,
-        sealed: Sealed,
-        *,
-        takes: Sequence[str] = (),
-        index: IndexRow | None = None,
-        blobs: Mapping[str, bytes] | None = None,
-        barrier: bool = False,
-    ) -> None:
-        await super().append(key, sealed, takes=takes, index=index, blobs=blobs, barrier=barrier)
-        self.rows.append(index)
+    async def append(self, key: Key, sealed: Sealed, **more: Any) -> None:
+        await super().append(key, sealed, **more)
+        self.rows.append(more["index"])
 
 
 @windlass.tool(contract="pure")

@@ -6,7 +6,7 @@ private to its owner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from windlass.events import calls, context, hooks, permissions, questions, runs, sessions, turns
@@ -30,10 +30,11 @@ MISFITS = (KeyError, AttributeError, AssertionError, ValueError, IndexError)
 """What an arm raises for an event that cannot stand where it is."""
 
 
-def evolve(state: State, event: Event) -> None:
-    """Folds one event into the state. Raises `NotLegal` for an event that cannot stand here."""
+def evolve(state: State, event: Event | Unknown) -> None:
+    """Folds one event into the state. Raises `NotLegal` for an event that cannot stand here; an unknown one is passed
+    over where it may be, else `NeedsNewer` is raised."""
     state.seq += 1
-    arm = EVOLVE.get(type(event))
+    arm = EVOLVE.get(type(event))  # type: ignore[arg-type]
     try:
         if arm is not None:
             arm(state, event)
@@ -44,22 +45,12 @@ def evolve(state: State, event: Event) -> None:
 
 
 def evolve_all(state: State, events: Iterable[Event | Unknown]) -> None:
-    """Folds events one after the other. Unknown ones are passed over where they may be, else `NeedsNewer` is raised."""
-    table: Mapping[type, Arm] = EVOLVE
-    event: Any = None
-    try:
-        for event in events:
-            state.seq += 1
-            arm = table.get(type(event))
-            if arm is not None:
-                arm(state, event)
-            else:
-                pass_over(state, event)
-    except MISFITS as error:
-        raise misfit(state, event, error) from error
+    """Folds events one after the other."""
+    for event in events:
+        evolve(state, event)
 
 
-def misfit(state: State, event: Event, error: Exception) -> NotLegal:
+def misfit(state: State, event: Any, error: Exception) -> NotLegal:
     """What is said of an event that the state has no place for."""
     return NotLegal(
         f"event {state.seq}: {event.__struct_config__.tag} is not legal in {type(state.phase).__name__}: {error!r}"

@@ -64,9 +64,8 @@ class Output:
         self._validator = Validator(wrapped, "the output schema")
         self._parameters = given(wrapped, None, "output") if self._plain else _reader(kind)
         if self._plain:
-            self._validator.errors(
-                {}
-            )  # one that is no schema is refused now, and not when the first answer is paid for
+            # One that is no schema is refused now, and not when the first answer is paid for.
+            self._validator.errors({})
 
     def check(self, text: str) -> OutputCheck:
         """Whether an answer is JSON that fits; a fence around it is forgiven, nothing else is repaired."""
@@ -79,9 +78,8 @@ class Output:
         if errors:
             return OutputCheck(valid=False, errors=tuple(errors[:ERRORS_MAX]))
         try:
-            self.parse(
-                value
-            )  # what only the type itself refuses (a date that is none, a validator) does not fit either
+            # What only the type itself refuses (a date that is none, a validator) does not fit either.
+            self.parse(value)
         except Mismatch as error:
             return OutputCheck(valid=False, errors=(str(error),))
         return OutputCheck(valid=True, value=value)

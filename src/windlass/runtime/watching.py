@@ -84,9 +84,8 @@ def _call_of(event: Event) -> dict[str, str]:
 
 def _shown(event: Event) -> dict[str, object]:
     if isinstance(event, SessionStarted | SessionResumed):
-        event = msgspec.structs.replace(
-            event, body=None
-        )  # every schema and all instructions: more than a hook is given
+        # The body holds every schema and all instructions: more than a hook is given.
+        event = msgspec.structs.replace(event, body=None)
     plain = msgspec.to_builtins(event)
     return dict(plain) if isinstance(plain, dict) else {"event": plain}
 
