@@ -54,6 +54,22 @@ def test_what_does_not_passes_as_it_is(written: str, size: int):
     assert told(written, size) == (written, written, False)
 
 
+@pytest.mark.parametrize("size", [1, 3, 9])
+def test_stutter_ends_the_answer_where_it_stands(size: int):
+    shown, left, endless = told("In Lima it is 21:03.03" + ".00" * 200, size)
+    assert endless
+    assert shown == left
+    assert left.startswith("In Lima it is 21:03.03.00.00")
+    assert len(left) < 80
+
+
+@pytest.mark.parametrize(
+    "written", ["-" * 300, "=" * 90 + "\n", " " * 200 + "x", "| --- " * 10 + "|\n", "ha" * 10, "1,000,000,000,000"]
+)
+def test_lines_and_blanks_are_no_stutter(written: str):
+    assert told(written) == (written, written, False)
+
+
 def test_beginning_of_a_repetition_is_held_back_until_it_is_none():
     repeats = Repeats()
     assert repeats.feed(OSLO) == OSLO

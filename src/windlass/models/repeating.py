@@ -7,6 +7,9 @@ import re
 BOUNDARY = re.compile(r"(?<=[.!?])(?=\s|\\)|(?=\n)")
 """Between two sentences or lines. In a JSON string a line ends with the letters `\\n`."""
 SPACE = re.compile(r"(?:\s|\\n)*(?:\\$)?")
+STUTTER = re.compile(r"(.{2,16}?)\1{11,}\Z", re.DOTALL)
+STUTTER_CHARS = 16 * 12
+"""The same few letters twelve times and more: within words there is nothing to hold back, but it ends the answer."""
 ENDLESS = "the answer was ended where it began to repeat itself"
 """The warning of a reply whose end the model did not write."""
 UNIT_MIN, UNIT_MAX = 8, 400
@@ -15,7 +18,8 @@ UNIT_MIN, UNIT_MAX = 8, 400
 
 class Repeats:
     """An answer as it is written. What may be the beginning of a repetition is held back until it turns out to be
-    something else; a passage that stands three times in a row ends the answer behind the first of them."""
+    something else; a passage that stands three times in a row ends the answer behind the first of them. So does a
+    stutter, where it stands."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -35,6 +39,10 @@ class Repeats:
             if unit:
                 self.endless, self.text = True, self.text[: max(found.end() - 2 * unit, self._shown)]
                 return self.rest()
+        stutter = STUTTER.search(self.text, max(0, len(self.text) - STUTTER_CHARS))
+        if stutter is not None and len(set(stutter[1])) > 1:  # a line of dashes is a line of dashes
+            self.endless = True
+            return self.rest()
         return "" if self._repeating() else self.rest()
 
     def rest(self) -> str:
