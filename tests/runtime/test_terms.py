@@ -58,12 +58,12 @@ async def test_a_model_that_was_chosen_for_the_session_stays(tmp_path):
         session = await rt.session(agent, "s")
         await session.prompt("go")
         await session.result()
-        await session.change(ChangeModel(model=ModelRef(name="embedded")))
+        await session.change(ChangeModel(model=ModelRef(name="ollama/llama3.2")))
     again = clerk("two", name="own", budget=windlass.Budget(turns=9))
     async with windlass.open(store, agents=[again]) as rt:
         session = await rt.session(again, "s")
         await session.set_title("still here")
         state = await session.state()
-        assert state.model.name.startswith("embedded/")
+        assert state.model.name == "ollama/llama3.2"
         assert [event.run_limits.turns for event in only(await events_of(session), LimitsChanged)] == [9]
         await sound(session)
