@@ -13,10 +13,12 @@ import pytest
 
 from tests.store.kill_oracle import check_after_kill
 from tests.store.kill_targets import APPENDING
-from windlass.testing.kill_rig import KillRig
+from windlass.testing.kill_rig import KillRig, Tally
 
 LIVES_PER_PLACE = 10
 WINDOW_US = 4_000
+WIDENINGS = (1, 2, 4)
+"""On a busy machine a life takes longer to begin its work: then it is given more time to do so."""
 SHARE_MIN = 0.6
 """The least part of the kills that must hit between the call of append and its acknowledgement."""
 
@@ -37,11 +39,22 @@ def places(room: pathlib.Path, store: str, lives: int = LIVES_PER_PLACE) -> Call
     return arguments
 
 
+def campaign(rig: KillRig, kills: int, room: pathlib.Path, store: str) -> Tally:
+    """So many kills, most of which hit an append: where too few did, others at later moments."""
+    for wider in WIDENINGS:
+        within = room / str(wider)
+        within.mkdir()
+        tally = rig.campaign(kills, WINDOW_US * wider, places(within, store), check_after_kill)
+        print(f"seed {rig.seed}: {tally}")
+        if tally.share(APPENDING) >= SHARE_MIN:
+            break
+    return tally
+
+
 @pytest.mark.parametrize(("store", "kills"), [("sqlite", 1000), ("jsonl", 1000), ("sqlite-normal", 250), ("jsonl-normal", 250)])  # fmt: skip
 def test_nothing_acknowledged_is_lost_by_a_kill(store: str, kills: int, memory_path: pathlib.Path):
     with KillRig("tests.store.kill_targets:write", seed=fresh_seed()) as rig:
-        tally = rig.campaign(kills, WINDOW_US, places(memory_path, store), check_after_kill)
-    print(f"seed {rig.seed}: {tally}")
+        tally = campaign(rig, kills, memory_path, store)
     assert tally.kills >= kills
     assert tally.share(APPENDING) >= SHARE_MIN, f"seed {rig.seed}: {tally}"
 
@@ -50,7 +63,7 @@ def test_nothing_acknowledged_is_lost_by_a_kill(store: str, kills: int, memory_p
 @pytest.mark.parametrize("store", ["sqlite", "jsonl"])
 def test_nothing_acknowledged_is_lost_by_twenty_thousand_kills(store: str, memory_path: pathlib.Path):
     with KillRig("tests.store.kill_targets:write", seed=fresh_seed()) as rig:
-        tally = rig.campaign(20_000, WINDOW_US, places(memory_path, store), check_after_kill)
+        tally = campaign(rig, 20_000, memory_path, store)
     assert tally.share(APPENDING) >= SHARE_MIN, f"seed {rig.seed}: {tally}"
 
 
