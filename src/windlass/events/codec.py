@@ -111,7 +111,7 @@ def _body_decoder(cls: type[Event]) -> msgspec.json.Decoder[Any]:
 def encode_entry(event: Event | Unknown, salt: Callable[[], str]) -> tuple[bytes, bytes, str]:
     """An event as (skeleton, body or empty, salt or empty). Raises `CodecError` where it is too large."""
     if isinstance(event, Unknown):
-        return within_bounds(event.tag, event.skeleton, event.body, event.salt)
+        return within_bounds(event, event.skeleton, event.body, event.salt)
     try:
         return _encode_known(event, salt)
     except UnicodeEncodeError:
@@ -123,18 +123,20 @@ def _encode_known(event: Event, salt: Callable[[], str]) -> tuple[bytes, bytes, 
         raise CodecError(f"{tag_of(event)}: an erased event cannot be written again")
     body = getattr(event, "body", None)
     if body is None:
-        skeleton = _encoder.encode(event)
-        return (skeleton, b"", "") if len(skeleton) <= EVENT_BYTES_MAX else within_bounds(tag_of(event), skeleton)
+        return within_bounds(event, _encoder.encode(event))
     skeleton = _encoder.encode(msgspec.structs.replace(event, body=None))
     if event.ECHO:
-        return within_bounds(tag_of(event), skeleton)
-    return within_bounds(tag_of(event), skeleton, _encoder.encode(body), salt())
+        return within_bounds(event, skeleton)
+    return within_bounds(event, skeleton, _encoder.encode(body), salt())
 
 
-def within_bounds(tag: str, skeleton: bytes, body: bytes = b"", salt: str = "") -> tuple[bytes, bytes, str]:
+def within_bounds(
+    event: Event | Unknown, skeleton: bytes, body: bytes = b"", salt: str = ""
+) -> tuple[bytes, bytes, str]:
     """The parts of an event, if they are not too large to be one."""
     size = len(skeleton) + len(body)
     if size > EVENT_BYTES_MAX:
+        tag = event.tag if isinstance(event, Unknown) else tag_of(event)
         raise CodecError(f"{tag}: {size} bytes, more than {EVENT_BYTES_MAX}: put large content in a blob, refer to it")
     return skeleton, body, salt
 

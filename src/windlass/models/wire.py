@@ -92,7 +92,6 @@ class WireModel:
         self._breaker = breaker
         self._breaker_key: str | None = None
         self._urls: dict[bool, Any] = {}
-        self._heads: dict[tuple[str | None, bool], Any] = {}
 
     @property
     def info(self) -> ModelInfo:
@@ -329,25 +328,18 @@ class WireModel:
         sent.key, failure = await self._key(sent.request)
         return failure
 
-    def _headers(self, key: str | None, streamed: bool) -> Any:
-        found = self._heads.get((key, streamed))
-        if found is None:
-            from multidict import CIMultiDict
-
-            endpoint = self.endpoint
-            found = CIMultiDict(
-                {
-                    "Content-Type": JSON_TYPE,
-                    "Accept": SSE_TYPE if streamed else JSON_TYPE,
-                    "Accept-Encoding": "identity",
-                    "User-Agent": USER_AGENT,
-                    **endpoint.headers,
-                }
-            )
-            if key:
-                found[endpoint.auth_header] = f"{endpoint.auth_scheme} {key}" if endpoint.auth_scheme else key
-            self._heads = {**self._heads, (key, streamed): found} if len(self._heads) < 4 else {(key, streamed): found}
-        return found
+    def _headers(self, key: str | None, streamed: bool) -> dict[str, str]:
+        endpoint = self.endpoint
+        headers = {
+            "Content-Type": JSON_TYPE,
+            "Accept": SSE_TYPE if streamed else JSON_TYPE,
+            "Accept-Encoding": "identity",
+            "User-Agent": USER_AGENT,
+            **endpoint.headers,
+        }
+        if key:
+            headers[endpoint.auth_header] = f"{endpoint.auth_scheme} {key}" if endpoint.auth_scheme else key
+        return headers
 
     def _url(self, streamed: bool) -> Any:
         found = self._urls.get(streamed)

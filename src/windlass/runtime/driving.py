@@ -246,9 +246,8 @@ class Driving(Ending):
         is let go, with its lease. The log has everything; it is opened again when something is owed."""
         self._resting.pop(key, None)
         self._resting[key] = None
-        if len(self._resting) <= RESTING_MAX:
-            return
-        await asyncio.sleep(0)  # whoever waited for the end of one looks at it first
+        if len(self._resting) > RESTING_MAX:
+            await asyncio.sleep(0)  # whoever waited for the end of one looks at it first
         if len(self._resting) <= RESTING_MAX:
             return
         oldest = next(iter(self._resting))

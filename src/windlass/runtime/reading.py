@@ -198,7 +198,8 @@ class Reading:
     async def state(self, key: Key) -> State:
         """The state of a session, as the log has it."""
         state = await self._seen(key)
-        return log.copy(state)
+        active = self._active.get(key)
+        return log.copy(state) if active is not None and active.owner.state is state else state
 
     async def _seen(self, key: Key) -> State:
         """The same, perhaps the owner's own: to be read at once, neither kept nor changed."""
