@@ -1,6 +1,6 @@
 """What the kernel costs, as ratios within one run: folding, opening from a snapshot, bytes and CPU of a turn.
 
-    python benchmarks/kernel.py            the figures of docs/performance.md (about two minutes)
+    python benchmarks/kernel.py            the figures of docs/concepts.md (about two minutes)
     python benchmarks/kernel.py --quick    a tenth of the size
 
 Nothing is asserted here: a busy machine is not a bug. The bounds are printed beside what was measured.
@@ -17,19 +17,20 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from windlass.events import codec, record
 from windlass.events.base import Fact
-from windlass.events.blocks import CallSlot, Text
-from windlass.events.calls import ResultBody, ToolFinished
-from windlass.events.items import ProposedCall
-from windlass.events.runs import PromptBody, PromptReceived
+from windlass.events.commands import PromptBody, PromptReceived
 from windlass.events.sessions import SessionStarted
-from windlass.events.specs import AgentRef, ModelRef, Settings, Setup, ToolSpec
+from windlass.events.stored import codec, record
+from windlass.events.tools.calls import ResultBody, ToolFinished
 from windlass.events.turns import ModelReplied, Prepared, ReplyBody, ReplyCall
-from windlass.events.usage import Price, Usage
+from windlass.events.values.blocks import CallSlot, Text
+from windlass.events.values.items import ProposedCall
+from windlass.events.values.specs import AgentRef, ModelRef, Settings, Setup, ToolSpec
+from windlass.events.values.usage import Price, Usage
 from windlass.kernel import log
-from windlass.kernel.decide import step
-from windlass.kernel.state import Compacting, State
+from windlass.kernel.phases import Compacting
+from windlass.kernel.state import State
+from windlass.kernel.step import step
 
 TURNS_PER_PROMPT = 40
 WINDOW_TOKENS = 128_000
@@ -77,7 +78,7 @@ class Worker:
         self.take(PromptReceived(command_id=f"command-{seq}", tokens=8, bytes=24, body=body))
 
     def reply(self, body: ReplyBody, finish: str = "stop") -> None:
-        request = next(iter(self.state.requests.values()))
+        request = next(iter(self.state.requests.open.values()))
         self.take(
             ModelReplied(
                 request_id=request.request_id,
@@ -100,7 +101,7 @@ class Worker:
         found = Prepared(digest=f"digest-{number}")
         call = ReplyCall(call=ProposedCall(ordinal=0, tool="noop", args={}, provider_call_id="call_0"), prepared=found)
         self.reply(ReplyBody(blocks=(CallSlot(ordinal=0),), calls=(call,)), "tool_calls")
-        name = next(iter(self.state.calls))
+        name = next(iter(self.state.calls.by_id))
         body = ResultBody(content=(Text(text="ok"),))
         self.take(ToolFinished(call_id=name, tokens=self.result_tokens, bytes=2, body=body))
 
@@ -132,7 +133,7 @@ def best_of(times: int, work: Callable[[], object]) -> float:
 
 
 def decoded(lines: list[bytes]) -> None:
-    decode = codec._fast.decode
+    decode = codec.decoders.lines.decode
     for line in lines:
         decode(line)
 

@@ -23,10 +23,10 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from windlass.events.blocks import Text
-from windlass.events.items import AssistantItem, CallPart, HistoryItem, ResultItem, ToolSchema, UserItem
+from windlass.events.values.blocks import Text
+from windlass.events.values.items import AssistantItem, CallPart, HistoryItem, ResultItem, ToolSchema, UserItem
 from windlass.models.base import Model, Reply, Request
-from windlass.models.endpoints import ENDPOINTS, connect
+from windlass.models.catalogue.endpoints import ENDPOINTS, connect
 
 TOOL = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 TOOLS = (ToolSchema(name="read", description="Reads a file.", parameters=TOOL),)

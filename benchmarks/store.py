@@ -18,9 +18,9 @@ import apsw
 import msgspec
 
 from windlass.store.base import Store
-from windlass.store.jsonl import JsonlStore
+from windlass.store.jsonl.store import JsonlStore
 from windlass.store.memory import MemoryStore
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite.store import SqliteStore
 from windlass.testing.store_kit import Writer
 
 SESSIONS = 200

@@ -27,7 +27,7 @@ among them are in `windlass.events`, what tests need is in `windlass.testing`.
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Agents": ("Agent", "Budget", "Settings", "Result"),
-    "Sessions": ("open", "Runtime", "Session"),
+    "Sessions": ("open", "Runtime", "Session", "SessionOptions"),
     "Tools": ("tool", "external_tool", "file_tools", "ToolContext", "ToolError"),
     "Policies and people": (
         *("Policy", "allow", "ask", "deny", "explain", "ALLOW_ALL", "READ_ONLY"),
@@ -113,7 +113,7 @@ def entry(name: str, value: Any) -> Iterator[str]:
 
 
 def _constant(name: str) -> str:
-    from windlass.runtime import policy
+    from windlass.runtime.api import policy
 
     return vocabulary.notes_of(policy)[name]
 
@@ -161,7 +161,7 @@ def _takes_key(function: Callable[..., Any]) -> bool:
 
 
 def signature(name: str, value: Any) -> str:
-    """How something is called: on one line where it fits, else with a line for each parameter."""
+    """How something is called: on one line if it fits, else with a line for each parameter."""
     if name == "tool":
         from windlass.tools.tool import Options
 

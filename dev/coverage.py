@@ -4,6 +4,8 @@ A mapping is a place (see `places`), several places joined by ` + `, or one of
     view: …       computed on reading; names in backticks the places that it is computed from
     planned: …    a planned event or part, then what it will carry
     drop: …       left out, and why
+
+A name counts as produced only if the committed runs prove every place that its mapping names (see `evidence`).
 """
 
 from __future__ import annotations
@@ -13,16 +15,31 @@ import functools
 import json
 import pathlib
 import re
-from typing import Any
+from collections import Counter
+from typing import Any, Literal
 
-from dev import places
+from dev import evidence, places
 
-from windlass.events.registry import PLANNED
+from windlass.events.stored.registry import PLANNED
 
 FOLDER = pathlib.Path(__file__).parents[1] / "tests" / "coverage"
 SYSTEMS = ("copilot", "meerkat", "duet", "deepstrike", "zidane")
-PARTS = frozenset({note.partition(":")[0] for note in PLANNED.values()})
-"""The later parts that planned events belong to."""
+PARTS: dict[str, str] = {
+    "trees": "child sessions, and agents that are chosen for a session",
+    "skills": "instructions that are loaded when they are needed",
+    "memory": "facts that are kept beyond a session",
+    "MCP": "tools of MCP servers",
+    "server": "clients over HTTP, and the commands that they register",
+    "routing": "a model chosen for each prompt",
+    "background jobs": "work that outlives its call",
+    "workflows": "graphs of steps, and milestones",
+    "state machines": "a machine whose states an agent goes through",
+    "models": "credentials that are refreshed, on record",
+}
+"""The later parts that planned names come with."""
+
+Standing = Literal["produced", "planned", "dropped"]
+STANDINGS: tuple[Standing, ...] = ("produced", "planned", "dropped")
 
 NOTICE = "notice.given"
 NOTICES_MAX = 5
@@ -44,6 +61,16 @@ class Row:
     @property
     def at(self) -> str:
         return f"{self.system} {self.kind} {self.name}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """What is claimed of one name, with the records that prove it and the places that nothing proves."""
+
+    text: str
+    standing: Standing
+    proofs: tuple[evidence.Proof, ...] = ()
+    unproved: tuple[str, ...] = ()
 
 
 @functools.cache
@@ -84,7 +111,7 @@ def complaints(row: Row) -> list[str]:
 
 
 def wrong_with(text: str) -> list[str]:
-    """What is wrong with one mapping; nothing where it holds."""
+    """What is wrong with one mapping; nothing if it holds."""
     if not text:
         return ["not mapped"]
     verb, _, rest = text.partition(": ")
@@ -107,6 +134,35 @@ def _unknown(targets: list[str]) -> list[str]:
         except places.NoSuchPlace as error:
             found.append(str(error))
     return found
+
+
+def places_of(text: str) -> list[str]:
+    """The places that a mapping rests on."""
+    verb, _, rest = text.partition(": ")
+    if verb in ("drop", "planned"):
+        return []
+    return QUOTED.findall(rest) if verb == "view" else text.split(" + ")
+
+
+def claim(text: str, runs: evidence.Evidence | None = None) -> Claim:
+    """What a mapping claims, held against the committed runs."""
+    verb = text.partition(": ")[0]
+    if verb in ("drop", "planned"):
+        return Claim(text, "dropped" if verb == "drop" else "planned")
+    found = {place: (runs or evidence.committed()).proof(place) for place in places_of(text)}
+    proofs = dict.fromkeys(proof for proof in found.values() if proof is not None)
+    return Claim(text, "produced", tuple(proofs), tuple(place for place, proof in found.items() if proof is None))
+
+
+def claims(row: Row) -> list[tuple[str, Claim]]:
+    """The claims of a row: of its name, then of each of its fields."""
+    named = [(row.name, claim(row.to))]
+    return named + [(f"{row.name}.{field}", claim(row.mapped.get(field, ""))) for field in row.fields]
+
+
+def counts(system: str) -> Counter[str]:
+    """How many names of a system, rows and fields, are produced, planned and dropped."""
+    return Counter(found.standing for row in rows(system) for _, found in claims(row))
 
 
 def is_notice(row: Row) -> bool:

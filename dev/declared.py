@@ -25,7 +25,7 @@ WORDS_SHOWN_MAX = 8
 
 @dataclasses.dataclass(frozen=True)
 class Declared:
-    """One setting: whose it is, its name, what may be given, what holds where nothing is, what it means."""
+    """One setting: whose it is, its name, what may be given, what holds if nothing is, what it means."""
 
     owner: str
     name: str
@@ -71,7 +71,7 @@ def of_function(function: Callable[..., Any], owner: str, *, but: tuple[str, ...
 
 
 def words(owner: str, name: str) -> str:
-    """What a setting without a sentence in the code means; empty where nobody has said it."""
+    """What a setting without a sentence in the code means; empty if nobody has said it."""
     return setting_words.WORDS.get(f"{owner}.{name}") or glossary.words(owner, name, shared=False)
 
 

@@ -19,11 +19,12 @@ SILENT_FLAG = re.compile(r"^\| `([^`]+)` \| *\|$", re.MULTILINE)
 
 def pages() -> dict[str, str]:
     """What each generated file should hold, by its path in the repository."""
-    from dev import api_page, events_page, freeze, settings_page
+    from dev import api_page, events_page, freeze, rooms_page, settings_page
 
     from windlass.cli.reference import cli_page
 
     return {
+        "docs/architecture.md": rooms_page.render(),
         "docs/cli.md": cli_page(),
         "docs/events.md": events_page.render(),
         "docs/reference/settings.md": settings_page.render(),

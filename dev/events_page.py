@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import msgspec
@@ -10,7 +11,7 @@ from dev.vocabulary import FieldWords
 
 from windlass.events.base import Event, ignorable, name_of, tag_of
 from windlass.events.live import LIVE_EVENTS, Live
-from windlass.events.registry import COMMANDS, DECISIONS, EVENTS, FACTS, PLANNED
+from windlass.events.stored.registry import COMMANDS, DECISIONS, EVENTS, FACTS, PLANNED
 
 INTRO = """\
 # Events
@@ -69,8 +70,18 @@ COVERAGE = """\
 What each name in the vocabularies of five other systems becomes here, field by field: the event, field or word that
 carries the same meaning; *view* = computed on reading from what is named; *planned* = comes with a later part; *left
 out*, with the reason. `event#field` is a field, `a[kind]` one kind of a union, `field=word` a word that a field can
-hold. The lists are data under `tests/coverage/`; a test holds their counts, that every row and field is mapped, and
-that every place named exists.
+hold.
+
+A name counts as **produced** only if committed logs of real runs hold every place that is named for it, with a value
+other than its default. The last column says where: `permissions:12` is the record with seq 12 of
+`tests/runs/permissions.jsonl`, and `python dev/evidence.py permissions 12` shows it. In `….live`, `…@line` and
+`raised` the number is that of a line: live events are streamed and not stored, an export holds more than the log, and
+what a caller was refused with is no event. The runs are scripts under `dev/runs/` that drive the real runtime over
+SQLite, with models behind a loopback server or scripted; `python -m dev.runs.record` plays them again. The lists are
+data under `tests/coverage/`; tests join them with the logs.
+
+Names, rows and fields together:
+
 """
 
 
@@ -93,7 +104,7 @@ def _intro() -> str:
 def _durable() -> Iterable[str]:
     yield "## Durable events\n"
     for family in vocabulary.FAMILIES:
-        yield f"### Family: {family}\n"
+        yield f"### Family: {family.rpartition('.')[2]}\n"
         yield f"{vocabulary.meaning(vocabulary.module(family))}\n"
         for cls in vocabulary.event_classes(family):
             yield from _event(cls)
@@ -185,18 +196,41 @@ def _closed() -> Iterable[str]:
 
 def _coverage() -> Iterable[str]:
     yield COVERAGE
+    yield from _counted()
     for system in coverage.SYSTEMS:
         rows = coverage.rows(system)
         counts = ", ".join(f"{count} {kind}" for kind, count in coverage.source(system)["counts"].items())
         yield f"### {system}\n"
         yield f"From {coverage.source(system)['source']}: {counts}.\n"
-        yield "| theirs | here |"
-        yield "|---|---|"
+        yield "| theirs | here | proof |"
+        yield "|---|---|---|"
         for row in rows:
-            yield f"| **{row.kind} `{row.name}`** | {_mapped(row.to)} |"
+            yield f"| **{row.kind} `{row.name}`** | {_mapped(row.to)} | {_proved(row.to)} |"
             for field in row.fields:
-                yield f"| `{row.name}`.`{field}` | {_mapped(row.mapped.get(field, ''))} |"
+                text = row.mapped.get(field, "")
+                yield f"| `{row.name}`.`{field}` | {_mapped(text)} | {_proved(text)} |"
         yield ""
+
+
+def _counted() -> Iterable[str]:
+    """How much of each system is produced, planned and left out."""
+    total: Counter[str] = Counter()
+    yield f"| system | {' | '.join(coverage.STANDINGS)} |"
+    yield "|---|---|---|---|"
+    for system in coverage.SYSTEMS:
+        found = coverage.counts(system)
+        total += found
+        yield f"| {system} | {' | '.join(str(found[standing]) for standing in coverage.STANDINGS)} |"
+    yield f"| **all** | {' | '.join(f'**{total[standing]}**' for standing in coverage.STANDINGS)} |"
+    yield ""
+    yield "Planned names come with one of these parts:\n"
+    for part, brings in coverage.PARTS.items():
+        yield f"- **{part}**: {brings}"
+    yield ""
+
+
+def _proved(text: str) -> str:
+    return " ".join(f"`{proof}`" for proof in coverage.claim(text).proofs)
 
 
 def _mapped(text: str) -> str:

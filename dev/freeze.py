@@ -11,7 +11,7 @@ from dev import vocabulary
 
 from windlass.events.base import tag_of
 from windlass.events.live import LIVE_EVENTS
-from windlass.events.registry import EVENTS
+from windlass.events.stored.registry import EVENTS
 
 
 def names() -> str:

@@ -9,6 +9,20 @@ from __future__ import annotations
 from dev.value_words import VALUE_WORDS
 
 WORDS: dict[str, str] = {
+    "SkillReceived.active": "whether it is to be used, or not any more",
+    "via": "who or what wanted the skill to be used",
+    "SkillReceived.arguments": "what was said behind its name",
+    "SkillReceived.found": "the skill as the host found it",
+    "SkillRestored.key": "the skill",
+    "SkillDeactivated.key": "the skill",
+    "SkillFailed.key": "the skill, if it is known which one is meant",
+    "text_seq": "the record that holds the instructions",
+    "occurrence_id": "the occurrence, by an id that follows from its time",
+    "SkillFailed.reference": "what was asked for: a name, an alias, a key or a source",
+    "SkillActivated.skill": "the skill as it was found",
+    "SkillResolved.skills": "those that can be loaded",
+    "SkillResolved.failed": "those that could not be had, with the reasons",
+    "ScheduleComputed.until_ms": "up to which time the times were worked out",
     "absorbs": "seqs of the prompts and signals that enter the history now",
     "action": "which of the plan's actions was picked",
     "actor": "who asked",
@@ -20,12 +34,13 @@ WORDS: dict[str, str] = {
     "at_seq": "the last record of the origin that belongs to this log",
     "attempt": "which attempt this is, counted from 1",
     "attempts": "how many attempts it took",
-    "behavior": "steer the running work, or wait until it ends; the session's own policy where absent",
+    "behavior": "steer the running work, or wait until it ends; the session's own policy if absent",
     "body": "the content; it can be erased",
     "by": "who did it",
     "by_person": "whether a person made the call, not the model",
     "bytes": "the size of the content",
     "call_id": "the call, by our own id",
+    "child_id": "the child session, by the id that follows from its parent and the call",
     "calls": "how many calls were asked for",
     "cause": "why the run ended this way, as one word to count by",
     "change": "what is to change",
@@ -36,7 +51,7 @@ WORDS: dict[str, str] = {
     "commands": "ids of the commands that this answers",
     "content": "what there is so far",
     "context_tokens": "how many tokens the context holds now",
-    "continues": "the run that this one goes on with, whose budget it inherits",
+    "continues": "the run that this one continues, whose budget it inherits",
     "cost_nanos": "billionths of a dollar",
     "count": "how often the same call came",
     "current_model": "the model at the end",
@@ -105,6 +120,12 @@ WORDS: dict[str, str] = {
     "page_ids": "what was brought back",
     "paged_seq": "seq of the event by which it was paged out",
     "pages": "how many pages were taken",
+    "job_id": "the background job, by the id that follows from its call",
+    "JobStarted.late": "it was to end within its time, and did not",
+    "JobStarted.detached": "it goes on when its session ends",
+    "JobFinished.status": "how it ended",
+    "JobFinished.exit_code": "what its program ended with; negative = the signal that ended it",
+    "JobFinished.output_bytes": "how much it printed, also what was dropped",
     "parent_call_id": "the parent's call that made this child",
     "parent_id": "the parent session",
     "pattern": "what later calls must match to pass without asking",
@@ -128,7 +149,6 @@ WORDS: dict[str, str] = {
     "restored": "the items that were visible there, looked up by the host",
     "revision": "counts the changes of the set",
     "revoked": "grant ids that no longer hold",
-    "role": "under which role a model gets the instructions",
     "root_id": "the root session of the tree",
     "rule": "the rule that decided, by name or number",
     "ruling": "what the hook did",
@@ -145,7 +165,7 @@ WORDS: dict[str, str] = {
     "signal_id": "the signal",
     "source": "where it comes from",
     "sources": "the files or names that the instructions were rendered from",
-    "spooled_bytes": "size of the whole result where the model got a preview",
+    "spooled_bytes": "size of the whole result if the model got a preview",
     "started": "whether it may have had effects",
     "started_ms": "when the session began",
     "stop": "why the run stopped",
@@ -155,7 +175,6 @@ WORDS: dict[str, str] = {
     "summary_tokens": "its weight",
     "target": "the source or tool that changes",
     "task": "the whole task state, as it is from here on",
-    "template_version": "the version of the template",
     "text": "the text itself",
     "timeout_ms": "how long it was given",
     "timer_id": "the timer",
@@ -205,6 +224,6 @@ WORDS: dict[str, str] = {
 
 
 def words(owner: str, field: str, *, shared: bool) -> str:
-    """What a field means; empty where nobody has said it yet. Words for a bare field count only with `shared`."""
+    """What a field means; empty if nobody has said it yet. Words for a bare field count only with `shared`."""
     place = f"{owner}.{field}"
     return WORDS.get(place) or VALUE_WORDS.get(place) or (WORDS.get(field, "") if shared else "")

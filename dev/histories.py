@@ -14,32 +14,60 @@ from collections.abc import Callable
 
 import msgspec
 
+from windlass.events.changes import (
+    ChangeGrants,
+    ChangeMetadata,
+    ChangeMode,
+    ChangeModel,
+    ChangePins,
+    ChangeTask,
+    ChangeTitle,
+)
+from windlass.events.children import ChildMoved, ChildOpened, Used
+from windlass.events.commands import CommandRefused, QueueEdited
+from windlass.events.context import ContextArchived, ContextPagedIn, PageBody, UndoReceived
+from windlass.events.schedules import OccurrenceDelivered, ScheduleComputed, ScheduleReceived
+from windlass.events.sessions import ContentErased, NoticeGiven, RewindReceived, SessionImported, SessionShutDown
+from windlass.events.skills import (
+    AvailableSkill,
+    FailedSkill,
+    FoundSkill,
+    SkillBody,
+    SkillKey,
+    SkillReceived,
+    SkillResolved,
+    UnknownSkillAlias,
+)
+from windlass.events.tools.calls import PreparedBody, ToolAsked, ToolPrepared, ToolSuspended, ToolTimedOut
+from windlass.events.tools.jobs import JobBody, JobFinished, JobStarted, KillReceived
+from windlass.events.tools.labels import LabelsDeclassified
+from windlass.events.turns import AskBody, ModelAsked, ModelFailed, ModelReplied, Prepared, ReplyBody
+from windlass.events.workspace import (
+    FileChange,
+    FilesKept,
+    FilesRestoring,
+    InstructionsBody,
+    InstructionsRendered,
+    KeptFile,
+    KeptFiles,
+    WorkspaceChanged,
+)
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.kernel.session import ASK_PAY, MODEL, TOOLS, Session, Settings, call, malformed  # noqa: E402
-from windlass.events import calls as ce  # noqa: E402
-from windlass.events import context as xe  # noqa: E402
-from windlass.events import runs as re_  # noqa: E402
-from windlass.events import sessions as se  # noqa: E402
-from windlass.events import turns as te  # noqa: E402
-from windlass.events.blocks import Text  # noqa: E402
-from windlass.events.failures import failure  # noqa: E402
+from tests.kernel.session import ASK_PAY, HELPER, MODEL, TOOLS, Session, Settings, call, malformed  # noqa: E402
 from windlass.events.hooks import HookRuling  # noqa: E402
 from windlass.events.questions import Answer, AnswerBody, Question, QuestionBody  # noqa: E402
-from windlass.events.record import digest_text  # noqa: E402
-from windlass.events.specs import (  # noqa: E402
-    AgentRef,
-    Grant,
-    Limits,
-    Policy,
-    Rule,
-    Task,
-    ToolSpec,
-    Workspace,
-)
+from windlass.events.stored.record import digest_text  # noqa: E402
 from windlass.events.turns import OutputCheck, ReplyCall  # noqa: E402
-from windlass.events.usage import Usage  # noqa: E402
+from windlass.events.values.attention import Attention, always  # noqa: E402
+from windlass.events.values.blocks import Text  # noqa: E402
+from windlass.events.values.failures import failure  # noqa: E402
+from windlass.events.values.ids import child_moved_id, job_id  # noqa: E402
+from windlass.events.values.plans import SchedulePlan  # noqa: E402
+from windlass.events.values.specs import AgentRef, Grant, Limits, Policy, Rule, Spawning, Task, ToolSpec, Workspace  # noqa: E402
+from windlass.events.values.usage import Usage  # noqa: E402
 from windlass.kernel import log  # noqa: E402
 from windlass.kernel.log import KERNEL_VERSION, STATE_VERSION  # noqa: E402
 from windlass.kernel.owed import overview  # noqa: E402
@@ -80,17 +108,17 @@ def tools() -> Session:
     session = Session()
     session.prompt("look around")
     session.reply("", call("add", {"n": 1}), call("put", {"n": 2}), call("nowhere"), malformed("add", "{"))
-    session.finish("c6.1", "written", changes=(se.FileChange(path="a.py", operation="create", lines_added=9),))
+    session.finish("c6.1", "written", changes=(FileChange(path="a.py", operation="create", lines_added=9),))
     session.finish("c6.0", "no such file", ok=False)
     session.reply("", call("put", {"n": 3}))
-    session.take(ce.ToolTimedOut(call_id=session.running()[0], timeout_ms=500))
+    session.take(ToolTimedOut(call_id=session.running()[0], timeout_ms=500))
     for _ in range(3):
         session.reply("", call("add", {"n": 7}))
         session.finish()
     session.run_tool("add", {"n": 1})
     session.finish(text="1")
     session.reply("done")
-    session.take(se.SessionShutDown(reason="end of day"))
+    session.take(SessionShutDown(reason="end of day"))
     return session
 
 
@@ -100,7 +128,7 @@ def approvals() -> Session:
     session = Session(policy=policy)
     session.prompt("pay")
     session.reply("", call("pay", {"n": 1}), call("pay", {"n": 2}), call("put"))
-    first, second = session.state.asks
+    first, second = session.state.asks.open
     session.nobody()
     session.at_ms += 72 * HOUR
     session.crash()
@@ -110,8 +138,8 @@ def approvals() -> Session:
     session.reply("", call("pay", {"n": 3}))
     session.finish()
     session.reply("done")
-    session.change(se.ChangeGrants(add=(Grant(grant_id="g", tool="add"),), revoke=tuple(session.state.grants)))
-    session.take(re_.CommandRefused(command_id="late", code="not_open", message="too late"))
+    session.change(ChangeGrants(add=(Grant(grant_id="g", tool="add"),), revoke=tuple(session.state.gate.grants)))
+    session.take(CommandRefused(command_id="late", code="not_open", message="too late"))
     session.prompt("once more")
     session.reply("", call("pay", {"n": 4}))
     session.cancel()
@@ -123,16 +151,16 @@ def questions() -> Session:
     session = Session(mode="plan")
     session.prompt("plan it")
     session.reply("", call("plan", {"summary": "s", "content": "v1"}), call("pay"))
-    session.answer(next(iter(session.state.asks)), action="reject", body=AnswerBody(feedback="shorter"))
+    session.answer(next(iter(session.state.asks.open)), action="reject", body=AnswerBody(feedback="shorter"))
     session.reply("", call("plan", {"summary": "s", "content": "v2"}))
-    session.answer(next(iter(session.state.asks)), action="approve", body=AnswerBody(edited="v3"))
+    session.answer(next(iter(session.state.asks.open)), action="approve", body=AnswerBody(edited="v3"))
     session.reply("", call("ask_user", {"question": "which?", "options": ["a", "b"]}))
-    session.answer(next(iter(session.state.asks)), body=AnswerBody(answers=(Answer(index=0, selected=("a",)),)))
+    session.answer(next(iter(session.state.asks.open)), body=AnswerBody(answers=(Answer(index=0, selected=("a",)),)))
     session.reply("", call("put"))
-    session.take(ce.ToolAsked(call_id=session.running()[0], body=QuestionBody(questions=(Question(question="?"),))))
+    session.take(ToolAsked(call_id=session.running()[0], body=QuestionBody(questions=(Question(question="?"),))))
     session.finish()
     session.reply("", call("todo", {"todos": [{"todo_id": "1", "content": "x"}]}), call("task", {"goal": "g"}))
-    session.change(se.ChangeMode(mode="autopilot"))
+    session.change(ChangeMode(mode="autopilot"))
     session.reply("am I done?")
     session.reply("", call("complete_task", {"summary": "all done"}))
     return session
@@ -160,23 +188,23 @@ def context() -> Session:
     """Elision, a summary, a failed one with a cut, paging, pins, an undo, a rewind, an interrupted compaction."""
     model = msgspec.structs.replace(MODEL, window_tokens=6_000, max_output_tokens=500)
     session = Session(model=model, settings=Settings(keep_exchanges=2, archive=True))
-    session.take(se.InstructionsRendered(digest="i1", tokens=20, body=se.InstructionsBody(text="be brief")))
+    session.take(InstructionsRendered(digest="i1", tokens=20, body=InstructionsBody(text="be brief")))
     session.prompt("read", tokens=10)
     for n in range(9):
         session.reply("", call("add", {"n": n}), tokens=150, usage=SHORT)
         session.finish(tokens=600, text=f"page {n}")
-    session.take(se.InstructionsRendered(digest="i2", tokens=25, body=se.InstructionsBody(text="be kind")))
+    session.take(InstructionsRendered(digest="i2", tokens=25, body=InstructionsBody(text="be kind")))
     session.reply("read it all", tokens=40, usage=SHORT)
-    session.change(se.ChangePins(pin=(session.state.history[0].seq,)))
+    session.change(ChangePins(pin=(session.state.history.items[0].seq,)))
     session.compact()
     session.reply("it read nine pages", usage=SHORT)
-    session.take(xe.ContextArchived(paged_seq=session.state.paged[0], pages=4))
-    session.take(xe.UndoReceived(command_id=session.command(), restored=log.before_compaction(session.lines)))
+    session.take(ContextArchived(paged_seq=session.state.archive.paged[0], pages=4))
+    session.take(UndoReceived(command_id=session.command(), restored=log.before_compaction(session.lines)))
     session.compact()
     session.model_fails("invalid_request")
     refused = failure("internal", "the archive is full")
-    session.take(xe.ContextArchived(paged_seq=session.state.paged[0], failure=refused))
-    session.take(xe.ContextPagedIn(query="page 3", tokens=9, body=xe.PageBody(text="page 3")))
+    session.take(ContextArchived(paged_seq=session.state.archive.paged[0], failure=refused))
+    session.take(ContextPagedIn(query="page 3", tokens=9, body=PageBody(text="page 3")))
     for n in range(3):
         session.prompt(f"{n}", tokens=50)
         session.reply(f"{n}", usage=SHORT)
@@ -184,7 +212,7 @@ def context() -> Session:
     session.interrupt()
     there = log.visible(log.fold_lines(session.lines[:5]))
     to_seq = log.fold_lines(session.lines[:5]).seq
-    session.take(se.RewindReceived(command_id=session.command(), to_seq=to_seq, restored=there))
+    session.take(RewindReceived(command_id=session.command(), to_seq=to_seq, restored=there))
     return session
 
 
@@ -192,21 +220,21 @@ def asides() -> Session:
     """What a tool and a judge ask of a model, tried again, cut off by an interrupt; then other terms in the code."""
     session = Session()
     session.prompt("look into it")
-    judged = te.AskBody(prompt="may it?", instructions="judge")
-    session.take(te.ModelAsked(lane="judge", model=MODEL, tokens=10, max_output_tokens=20, body=judged))
+    judged = AskBody(prompt="may it?", instructions="judge")
+    session.take(ModelAsked(lane="judge", model=MODEL, tokens=10, max_output_tokens=20, body=judged))
     session.take(answer_aside(session, "allow"))
     session.reply("", call("put", {"n": 1}), call("put", {"n": 2}))
     first, second = session.running()
-    asked = te.ModelAsked(call_id=first, model=MODEL, tokens=30, body=te.AskBody(prompt="what is it?"))
+    asked = ModelAsked(call_id=first, model=MODEL, tokens=30, body=AskBody(prompt="what is it?"))
     session.take(asked)
     failed = failure("overloaded", "busy")
-    session.take(te.ModelFailed(request_id=aside_of(session), lane="tool", failure=failed, sample=0.5))
+    session.take(ModelFailed(request_id=aside_of(session), lane="tool", failure=failed, sample=0.5))
     session.take(msgspec.structs.replace(asked, attempt=2))
     session.take(answer_aside(session, "a ship"))
     session.finish(first, "a ship")
     session.take(msgspec.structs.replace(asked, call_id=second))
     session.interrupt()
-    terms = session.state.terms
+    terms = session.state.setup.terms
     assert terms is not None
     other = msgspec.structs.replace(
         terms,
@@ -223,13 +251,15 @@ def asides() -> Session:
 
 def aside_of(session: Session) -> str:
     """The request that was made aside last."""
-    return next(request for request in reversed(session.state.requests) if session.state.requests[request].asked_seq)
+    return next(
+        request for request in reversed(session.state.requests.open) if session.state.requests.open[request].asked_seq
+    )
 
 
-def answer_aside(session: Session, text: str) -> te.ModelReplied:
-    request = session.state.requests[aside_of(session)]
-    body = te.ReplyBody(blocks=(Text(text=text),))
-    return te.ModelReplied(
+def answer_aside(session: Session, text: str) -> ModelReplied:
+    request = session.state.requests.open[aside_of(session)]
+    body = ReplyBody(blocks=(Text(text=text),))
+    return ModelReplied(
         request_id=request.request_id, lane=request.lane, finish="stop", usage=SHORT, tokens=5, bytes=9, body=body
     )
 
@@ -245,12 +275,72 @@ def owners() -> Session:
     session.settle("c8.2", "happened")
     session.result("c8.3", "clicked")
     session.reply("", call("put"))
-    session.take(ce.ToolSuspended(call_id=session.running()[0], note="webhook"))
+    session.take(ToolSuspended(call_id=session.running()[0], note="webhook"))
     fewer = tuple(spec for spec in TOOLS if spec.name != "risky")
     session.crash(agent=AgentRef(name="clerk", digest="d2"), tools=fewer, workspace=Workspace(cwd="/elsewhere"))
-    session.result(next(iter(session.state.calls)), "it came")
+    session.result(next(iter(session.state.calls.by_id)), "it came")
     session.reply("done")
-    session.take(se.WorkspaceChanged(workspace=Workspace(cwd="/back", branch="main")))
+    session.take(WorkspaceChanged(workspace=Workspace(cwd="/back", branch="main")))
+    return session
+
+
+def upgrades() -> Session:
+    """Other code, rules and modes under calls that wait: judged again, asked again, let pass on an approval that still
+    holds, given up; and a log that was imported."""
+    session = Session(policy=ASK_PAY, settings=Settings(tool_order="sequential"))
+    session.prompt("pay")
+    session.reply("", call("pay"), call("put"), call("pay", {"n": 2}))
+    session.nobody()
+    other = tuple(msgspec.structs.replace(spec, code="other") if spec.name == "pay" else spec for spec in TOOLS)
+    session.crash(tools=other)
+    for name in [one.call_id for one in session.state.calls.by_id.values() if one.status == "requested"]:
+        session.prepare(name)
+    for name in list(session.state.asks.open):
+        session.approve(name, scope="session")
+    session.change(ChangeMode(mode="plan"))
+    for name in [one.call_id for one in session.state.calls.by_id.values() if one.status == "requested"]:
+        session.prepare(name)
+    session.take(SessionImported(session_id="copy", epoch=3, by="ada", source="march.jsonl"))
+    return session
+
+
+def children() -> Session:
+    """A call that a child carries out: its end, a new owner meanwhile, and one that nobody waits for any more."""
+    session = Session(tools=(*TOOLS, HELPER))
+    session.prompt("have it done")
+    session.reply("", call("helper", {"n": 1}))
+    session.crash()
+    session.child_ends("done")
+    session.reply("", call("helper", {"n": 2}))
+    session.interrupt()
+    return session
+
+
+def trees() -> Session:
+    """Children in the background: one that is told something, moves and ends, and one that is stopped."""
+    tell = ToolSpec(name="tell_child", digest="d-tell", runs="kernel", contract="pure", kind="read", traits=("read",))
+    session = Session(tools=(*TOOLS, HELPER, tell), limits=Limits(tokens=100_000))
+    session.prompt("have both done")
+    spawning = Spawning(agent="helper", mode="background")
+    spawns = [call("helper", {"n": n}, prepared=Prepared(digest=f"spawn{n}", spawning=spawning)) for n in (1, 2)]
+    session.reply("", *spawns)
+    first, second = list(session.state.children.open.values())
+    for child in (first, second):
+        session.take(ChildOpened(child_id=child.child_id, call_id=child.call_id, tokens=24))
+    session.reply("", call("tell_child", {"child": first.child_id, "text": "faster"}))
+    for seq, status in ((9, "asked"), (12, "working")):
+        session.take(
+            ChildMoved(
+                command_id=child_moved_id(first.child_id, seq),
+                child_id=first.child_id,
+                call_id=first.call_id,
+                child_seq=seq,
+                status=status,  # type: ignore[arg-type]
+                waiting_for=("p8",) if status == "asked" else (),
+            )
+        )
+    session.child_ends("done", used=Used(usage=Usage(input_tokens=900, output_tokens=80), turns=2, calls=1))
+    session.interrupt()
     return session
 
 
@@ -273,7 +363,7 @@ def queue() -> Session:
     session.prompt("second")
     session.prompt("third")
     session.prompt("quick", behavior="steer")
-    session.take(re_.QueueEdited(command_id=session.command(), order=(f"i{session.state.queue[1]}",)))
+    session.take(QueueEdited(command_id=session.command(), order=(f"i{session.state.queue.waiting[1]}",)))
     session.signal("mail", dedupe_key="m1")
     session.signal("mail", dedupe_key="m1")
     session.signal("weather", urgency="low")
@@ -285,11 +375,11 @@ def queue() -> Session:
     session.reply("now wait")
     session.fire()
     session.reply("done")
-    session.change(se.ChangeTitle(title="a title"))
-    session.change(se.ChangeMetadata(metadata={"team": "a"}))
-    session.change(se.ChangeTask(task=Task(goal="g")))
+    session.change(ChangeTitle(title="a title"))
+    session.change(ChangeMetadata(metadata={"team": "a"}))
+    session.change(ChangeTask(task=Task(goal="g")))
     session.change_settings(turns_max=9)
-    session.change(se.ChangeModel(model=msgspec.structs.replace(MODEL, name="test/other")))
+    session.change(ChangeModel(model=msgspec.structs.replace(MODEL, name="test/other")))
     session.prompt("with another model")
     session.reply("fine")
     return session
@@ -314,20 +404,120 @@ def toolset() -> Session:
     session.prompt("use it")
     session.reply("", call("load_tools", {"names": ["hidden"]}), ReplyCall(call=call("extra").call))
     ruling = HookRuling(hook_id="audit", point="before_tool", outcome="allowed")
-    waiting = next(c.call_id for c in session.state.calls.values() if c.status == "requested")
-    body = ce.PreparedBody(prepared=call("extra").prepared)  # type: ignore[arg-type]
-    session.take(ce.ToolPrepared(call_id=waiting, digest=body.prepared.digest, hooks=(ruling,), body=body))
+    waiting = next(c.call_id for c in session.state.calls.by_id.values() if c.status == "requested")
+    body = PreparedBody(prepared=call("extra").prepared)  # type: ignore[arg-type]
+    session.take(ToolPrepared(call_id=waiting, digest=body.prepared.digest, hooks=(ruling,), body=body))
     session.unmount("extra")
     session.unmount("extra", force=True)
     session.reply("done")
-    session.take(se.NoticeGiven(code="disk", message="nearly full", level="warning"))
-    session.take(se.ContentErased(seq=6, by="ada", why="asked for"))
+    session.take(NoticeGiven(code="disk", message="nearly full", level="warning"))
+    session.take(ContentErased(seq=6, by="ada", why="asked for"))
+    return session
+
+
+def marks() -> Session:
+    """The three legs come together, a person agrees, then takes a label away; all of it is imported elsewhere."""
+    read, web = ToolSpec(name="files", digest="d-files", contract="pure", labels=("private",)), ("untrusted:web",)
+    session = Session(tools=(*TOOLS, read, ToolSpec(name="send", digest="d-send", traits=("egress",))))
+    session.prompt("go", labels=("untrusted:mail",))
+    session.reply("", call("add"))
+    session.finish(labels=web)
+    session.reply("", call("files"))
+    session.finish()
+    session.reply("", call("send"))
+    (request,) = session.state.asks.open
+    session.approve(request)
+    session.finish()
+    session.reply("sent")
+    session.take(LabelsDeclassified(command_id="d1", actor="ada", labels=("private",), reason="published"))
+    session.take(SessionImported(session_id="copy", epoch=2, by="ada"))
+    return session
+
+
+def jobs() -> Session:
+    """Commands go on in the background: one is killed, one is left behind by an import."""
+    session = Session()
+    for number in (1, 2):
+        session.prompt("go")
+        session.reply("", call("pay", {"n": number}))
+        (name,) = session.state.calls.by_id
+        session.take(FilesKept(call_id=name, body=KeptFiles(files=(KeptFile(path="Makefile"),))))
+        body = JobBody(title="make all", content=(Text(text="goes on"),))
+        session.take(JobStarted(call_id=name, job_id=job_id(name), late=True, tokens=3, body=body))
+        session.reply("it runs")
+        if number == 1:
+            session.take(KillReceived(command_id="kill-it", actor="ada", job_id=job_id(name)))
+            session.take(JobFinished(job_id=job_id(name), status="cancelled", tokens=2, body=body))
+    session.take(SessionImported(session_id="copy", epoch=2, by="ada"))
+    return session
+
+
+def skills() -> Session:
+    """Skills are found and one is not; one is used, comes back behind a summary, and is left; a rewind with files."""
+    model = msgspec.structs.replace(MODEL, window_tokens=6_000, max_output_tokens=500)
+    session = Session(model=model, settings=Settings(keep_exchanges=1))
+    key = SkillKey(source_uuid="5f3c", skill_name="brief")
+    gone = FailedSkill(reference="lost", reason=UnknownSkillAlias(alias="lost"))
+    known = AvailableSkill(key=key, digest="d1")
+    session.take(SkillResolved(skills=(known,), failed=(gone,), digest="all", injection_bytes=20))
+    found = FoundSkill(key=key, digest="d1", path="skills/brief/SKILL.md", allowed_tools=("add",))
+    body = SkillBody(text="Answer in one line.")
+    session.take(SkillReceived(command_id=session.command(), skill="brief", found=found, tokens=8, bytes=19, body=body))
+    for n in range(4):
+        session.prompt(f"{n}", tokens=50)
+        session.reply(f"{n}", tokens=40, usage=SHORT)
+    session.compact()
+    session.reply("it counted", usage=SHORT)
+    session.prompt("go on", tokens=10)
+    session.reply("four", usage=SHORT)
+    session.take(SkillReceived(command_id=session.command(), skill="brief", active=False))
+    back = session.command()
+    to_seq = log.fold_lines(session.lines[:5]).seq
+    session.take(FilesRestoring(command_id=back, to_seq=to_seq, actor="ada"))
+    there = log.visible(log.fold_lines(session.lines[:5]))
+    session.take(RewindReceived(command_id=back, to_seq=to_seq, restored=there, files=True))
+    return session
+
+
+def attention() -> Session:
+    """A critical signal cuts off an answer; others wait, are shown, come twice, or go for a more urgent one."""
+    table = Attention(normal=always("queue"), high=always("queue"), queue_max=1)
+    session = Session(settings=Settings(attention=table))
+    session.signal("mail", dedupe_key="m1")
+    session.signal("mail", dedupe_key="m1")
+    session.signal("storm", urgency="high")
+    session.signal("weather", urgency="low")
+    session.prompt("watch")
+    session.signal("fire", urgency="critical")
+    session.crash()
+    session.reply("put out")
+    return session
+
+
+def schedules() -> Session:
+    """A schedule: times are missed and met, work is begun and overlaps, it is paused, resumed, run and removed."""
+    session = Session("nightly", schedule=SchedulePlan(every_ms=HOUR, start_ms=1_000, prompt="report"))
+    session.take(ScheduleComputed(since_ms=1_000, until_ms=1_000, next_ms=HOUR))
+    session.at_ms = 3 * HOUR
+    session.fire("w2")
+    session.take(ScheduleComputed(since_ms=1_000, until_ms=3 * HOUR, due=(HOUR, 2 * HOUR), missed=1, next_ms=4 * HOUR))
+    session.crash()
+    first = next(iter(session.state.schedule.open))
+    session.take(OccurrenceDelivered(occurrence_id=first, outcome="begun", session_id=f"nightly~{first}"))
+    for action in ("run_now", "pause", "resume", "remove"):
+        session.take(ScheduleReceived(command_id=session.command(), action=action))
+        if action == "run_now":
+            again = next(iter(session.state.schedule.open))
+            session.take(OccurrenceDelivered(occurrence_id=again, outcome="overlapped", note="still at work"))
     return session
 
 
 SCENARIOS: dict[str, Callable[[], Session]] = {
     made.__name__: made
-    for made in (tools, approvals, questions, failures, context, asides, owners, fork, queue, output, toolset)
+    for made in (
+        *(tools, approvals, questions, failures, context, asides, owners),
+        *(fork, queue, output, toolset, children, trees, upgrades, marks, jobs, attention, schedules, skills),
+    )
 }
 
 

@@ -22,9 +22,16 @@ from dev import vocabulary
 
 from windlass.events.base import name_of
 from windlass.events.live import LIVE_EVENTS
-from windlass.events.registry import EVENTS
+from windlass.events.stored.registry import EVENTS
 
-MODULES = (*vocabulary.FAMILIES, *vocabulary.VALUES, "base", "live", "ids", "record", "registry", "codec")
+MODULES = {
+    name.rpartition(".")[2]: name
+    for name in (
+        *(*vocabulary.FAMILIES, *vocabulary.VALUES, "live", "values.ids"),
+        *("stored.record", "stored.registry", "stored.codec"),
+    )
+}
+"""The modules of `windlass.events` by their own names."""
 STEP = re.compile(r"(?P<field>\w+)(?:\[(?P<kind>\w+)\])?")
 
 
@@ -43,7 +50,7 @@ def tags() -> dict[str, type[msgspec.Struct]]:
 def names() -> dict[str, Any]:
     """Every struct, class and alias of `windlass.events` by its own name; the first module that has it wins."""
     found: dict[str, Any] = {}
-    for module in MODULES:
+    for module in MODULES.values():
         for name, value in vars(vocabulary.module(module)).items():
             if name[0].isupper():
                 found.setdefault(name, value)
@@ -74,7 +81,7 @@ def _root(where: str) -> tuple[Any, str]:
         return names()[first], rest
     if first in MODULES and rest:
         name, _, rest = rest.partition(".")
-        return _import(f"windlass.events.{first}.{name}"), rest
+        return _import(f"windlass.events.{MODULES[first]}.{name}"), rest
     raise NoSuchPlace(f"{where!r}: not an event, a value or a module of windlass.events")
 
 

@@ -19,12 +19,22 @@ import msgspec
 
 from windlass.events.base import Command, Event
 from windlass.events.live import LIVE_EVENTS
-from windlass.events.registry import EVENTS
+from windlass.events.stored.registry import EVENTS, MODULES
 
-FAMILIES = ("sessions", "runs", "turns", "calls", "permissions", "questions", "hooks", "context")
+FAMILIES = tuple(module.__name__.removeprefix("windlass.events.") for module in MODULES)
 """The modules that declare durable events, in the order in which a reader meets them."""
 
-VALUES = ("specs", "blocks", "items", "usage", "failures", "base")
+VALUES = (
+    "values.specs",
+    "values.access",
+    "values.attention",
+    "values.plans",
+    "values.blocks",
+    "values.items",
+    "values.usage",
+    "values.failures",
+    "base",
+)
 """The modules that declare only what events are made of."""
 
 HIDDEN_FIELDS = frozenset({"erased"})
@@ -112,7 +122,7 @@ def fields(cls: type[msgspec.Struct]) -> list[FieldWords]:
     for base in reversed(cls.__mro__):
         if not (issubclass(base, msgspec.Struct) and base is not msgspec.Struct):
             continue
-        written = notes(base.__module__.rpartition(".")[2])
+        written = notes(base.__module__.removeprefix("windlass.events."))
         for name, annotation in inspect.get_annotations(base).items():
             if name not in info or name in HIDDEN_FIELDS:
                 continue
@@ -174,8 +184,8 @@ def reachable() -> list[type[msgspec.Struct]]:
 
 
 def _place_in_files(cls: type[msgspec.Struct]) -> tuple[int, int]:
-    name = cls.__module__.rpartition(".")[2]
-    order = [*FAMILIES, *VALUES, "record"]
+    name = cls.__module__.removeprefix("windlass.events.")
+    order = [*FAMILIES, *VALUES, "stored.record"]
     return order.index(name), list(vars(module(name))).index(cls.__name__)
 
 

@@ -47,7 +47,7 @@ async def approve() -> None:
             session = await runtime.get(row.session)
             async for record in session.records():
                 if isinstance(record.event, windlass.PermissionRequested):
-                    await session.approve(record.event.request_id, actor="boss")
+                    await session.approve(record.event, actor="boss")
                     print(f"approved a call of {record.event.tool} in session {row.session}")
 
 

@@ -6,7 +6,7 @@ Budgets are reserved before a request and settled after it, so a limit holds als
 from __future__ import annotations
 
 import windlass
-from windlass.events.items import ResultItem
+from windlass.events.values.items import ResultItem
 from windlass.models.base import Request
 from windlass.testing import ScriptedModel, call
 from windlass.testing.scripted import AnyTurn

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 
 import windlass
-from windlass.events.blocks import plain_text
-from windlass.events.items import UserItem
+from windlass.events.values.blocks import plain_text
+from windlass.events.values.items import UserItem
 from windlass.models.base import Request
 from windlass.testing import ScriptedModel
 

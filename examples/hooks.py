@@ -6,7 +6,7 @@ import asyncio
 
 import windlass
 from windlass.events.hooks import HookRuled
-from windlass.runtime.hooks import Changed, Denied, Hook, Moment
+from windlass.runtime.hooks.hook import Changed, Denied, Hook, Moment
 from windlass.testing import ScriptedModel, call
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 
 import windlass
-from windlass.events.calls import ToolAllowed, ToolDenied
-from windlass.runtime.approvals import PermissionAsk, QuestionAsk
+from windlass.events.tools.calls import ToolAllowed, ToolDenied
+from windlass.runtime.api.approvals import PermissionAsk, QuestionAsk
 from windlass.testing import ScriptedModel, call
 from windlass.testing.scripted import AnyTurn
 

@@ -10,7 +10,7 @@ import asyncio
 
 import windlass
 from windlass.events.base import name_of
-from windlass.runtime.hub import Record
+from windlass.runtime.streams.record import Record
 from windlass.testing import ScriptedModel, by_history, call
 from windlass.testing.scripted import AnyTurn
 

@@ -14,13 +14,14 @@ import os
 import pathlib
 import signal
 import socket
+import sys
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from typing import Any
 
 import hypothesis
 import pytest
 
-GUARD_ASYNC_S = 60.0
+GUARD_ASYNC_S = 300.0
 """How long one async test (or one hypothesis example of it) may take."""
 GUARD_SYNC_S = 600.0
 """How long any other test may take: a backstop, so that a hang is a named failure."""
@@ -44,13 +45,21 @@ hypothesis.settings.load_profile("ci")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register our marker and close the ways out of this machine."""
-    config.addinivalue_line("markers", "guard(seconds): how long this test may take (async: 60 s unless said)")
+    config.addinivalue_line("markers", "guard(seconds): how long this test may take (async: 300 s unless said)")
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         del os.environ[name]  # a proxy on loopback would be a hole in the guard below
     forbid_network()
 
 
 # --- async tests and the guard against hangs ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Stores that nobody names are kept for the tests alone, never in the home of whoever runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -274,3 +283,12 @@ def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
         f"{report.nodeid} was skipped ({reason}), and here a skip is a failure: "
         f"make it run, or add the line '{report.nodeid} | <reason>' to tests/{SKIPS_FILE.name}"
     )
+
+
+@pytest.fixture(autouse=True)
+def secrets_of_its_own() -> Iterator[None]:
+    """Keys that one test uses are no secrets of the next: there are more of them than any process has."""
+    yield
+    known = sys.modules.get("windlass.events.stored.known_secrets")
+    if known is not None:
+        known.SECRETS.__init__()

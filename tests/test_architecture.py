@@ -6,7 +6,9 @@ Every rule is a function from a module to complaints, and is itself tried on a m
 from __future__ import annotations
 
 import ast
+import builtins
 import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -14,7 +16,8 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
@@ -60,9 +63,23 @@ EXECUTING_YAML = {"load", "load_all", "unsafe_load", "unsafe_load_all", "full_lo
 
 EMPTY_NAMES = re.compile(r"utils?|helpers?|common|managers?|misc")
 
+METHODS_MAX = 30
+MANY_METHODS = {"windlass.runtime.api.session.Session": "what a user does with a session, in one place"}
+"""Classes that may have more, and why."""
+
+MODULES_MAX = 20
+
+ING_NAMES = {
+    "testing": "the folder of doubles and kits; every library calls it so",
+}
+"""Modules and folders that may be named by what is done there, and why."""
+
+ALIAS_MIN = 3
+
 HEAVY = {
     *("aiohttp", "apsw", "jsonschema_rs", "xllamacpp", "pydantic", "keyring", "openai", "anthropic", "google"),
     *("httpx", "httpx2", "requests", "urllib3", "anyio", "yarl", "textual", "mcp", "opentelemetry", "pytest"),
+    *("prompt_toolkit", "rich"),
     *("hypothesis", "asyncio", "concurrent", "ctypes", "email", "http", "multiprocessing", "socket", "sqlite3"),
     *("ssl", "subprocess", "unittest", "xml"),
 }
@@ -90,12 +107,10 @@ def part_of(name: str) -> str:
     return piece if piece in {*ARROWS, "testing"} or (PACKAGE / piece).is_dir() else "windlass"
 
 
-def modules() -> list[Module]:
-    found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        relative = path.relative_to(ROOT)
-        found.append(module(str(relative), path.read_text(encoding="utf-8")))
-    return found
+@functools.cache
+def modules() -> tuple[Module, ...]:
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return tuple(module(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")) for path in paths)
 
 
 def module(path: str, source: str) -> Module:
@@ -216,6 +231,92 @@ def imports_name_what_they_take(module: Module) -> Iterator[str]:
             yield f"{module.at(node)}: import * hides where names come from: list them"
 
 
+def classes_stay_small(module: Module) -> Iterator[str]:
+    for node in classes(module):
+        methods = sum(isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) for part in node.body)
+        if methods > METHODS_MAX and f"{module.name}.{node.name}" not in MANY_METHODS:
+            yield f"{module.at(node)}: {node.name} has {methods} methods, more than {METHODS_MAX}: find the nouns in it"
+
+
+def classes(module: Module) -> list[ast.ClassDef]:
+    return [node for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
+
+
+def bases_carry_no_state(module: Module) -> Iterator[str]:
+    for node in classes(module):
+        for base in bases(module, node):
+            home, parent = base
+            if has_state(parent) and not is_value_or_error(home, parent):
+                yield f"{module.at(node)}: {node.name} inherits the state of {parent.name}: hand it what it needs instead"
+
+
+def bases(module: Module, node: ast.ClassDef) -> Iterator[tuple[Module, ast.ClassDef]]:
+    """The classes of ours that a class inherits from directly, each with the module that defines it."""
+    for name in filter(None, map(base_name, node.bases)):
+        found = defined(module, name)
+        if found is not None and found[1] is not node:
+            yield found
+
+
+def base_name(base: ast.expr) -> str:
+    match base:
+        case ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name)) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+def defined(module: Module, name: str) -> tuple[Module, ast.ClassDef] | None:
+    """Where a name of a module is defined as a class: there, or in the module of ours from which it is imported."""
+    for known in classes(module):
+        if known.name == name:
+            return module, known
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                source = ".".join(filter(None, [_package(module, node.level), node.module]))
+                if (alias.asname or alias.name) == name and source in by_name() and by_name()[source] is not module:
+                    return defined(by_name()[source], alias.name)
+    return None
+
+
+@functools.cache
+def by_name() -> dict[str, Module]:
+    return {module.name: module for module in modules()}
+
+
+def has_state(node: ast.ClassDef) -> bool:
+    """Whether its methods set attributes of the object."""
+    return any(
+        isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store) and base_name(part.value) == "self"
+        for method in node.body
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
+        for part in ast.walk(method)
+    )
+
+
+def is_value_or_error(module: Module, node: ast.ClassDef) -> bool:
+    """Protocols, values and exceptions may be inherited from: they stand for a kind, not for a storey of an object."""
+    for name in map(base_name, node.bases):
+        known = getattr(builtins, name, None)
+        if name in ("Protocol", "Struct") or (isinstance(known, type) and issubclass(known, BaseException)):
+            return True
+    return any(is_value_or_error(home, parent) for home, parent in bases(module, node))
+
+
+def names_are_nouns(module: Module) -> Iterator[str]:
+    for piece in module.name.split(".")[1:]:
+        if piece.endswith("ing") and piece not in ING_NAMES:
+            yield f"{module.path}: {piece!r} says what is done, not what is there: name it after the noun it owns"
+
+
+def modules_keep_their_names(module: Module) -> Iterator[str]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                if alias.asname is not None and len(alias.asname.strip("_")) < ALIAS_MIN:
+                    yield f"{module.at(node)}: {alias.asname!r} for {alias.name} is a riddle: use the name, or a word"
+
+
 RULES: list[Callable[[Module], Iterator[str]]] = [
     arrows_point_one_way,
     kernel_is_pure,
@@ -223,7 +324,35 @@ RULES: list[Callable[[Module], Iterator[str]]] = [
     opens_with_a_docstring,
     name_says_what_is_inside,
     imports_name_what_they_take,
+    classes_stay_small,
+    bases_carry_no_state,
+    names_are_nouns,
+    modules_keep_their_names,
 ]
+
+
+STATEFUL = "class A:\n    def __init__(self): self.x = 1"
+
+
+def full_folders(found: Iterable[Module]) -> list[str]:
+    """Complaints about folders of the package with more modules than one looks through."""
+    counts = Counter(module.path.parent for module in found if module.path.name != "__init__.py")
+    return [
+        f"{folder}: {count} modules, more than {MODULES_MAX}: find the rooms in it"
+        for folder, count in sorted(counts.items())
+        if count > MODULES_MAX
+    ]
+
+
+def test_no_folder_is_full():
+    assert full_folders(modules()) == []
+
+
+def test_a_full_folder_is_named():
+    files = [module(f"src/windlass/store/m{number}.py", "") for number in range(21)]
+    files.append(module("src/windlass/store/__init__.py", ""))
+    assert full_folders(files[1:]) == []
+    assert len(full_folders(files)) == 1
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -262,6 +391,15 @@ def test_the_package_keeps_the_rule(rule):
         (name_says_what_is_inside, "helpers/a.py", ""),
         (name_says_what_is_inside, "store/_common.py", ""),
         (imports_name_what_they_take, "store/a.py", "from windlass.events import *"),
+        (classes_stay_small, "store/a.py", "class A:\n" + "".join(f"    def f{n}(self): ...\n" for n in range(31))),
+        (classes_stay_small, "store/a.py", "class Session:\n" + "    async def f(self): ...\n" * 31),
+        (bases_carry_no_state, "store/a.py", f"{STATEFUL}\nclass B(A): ..."),
+        (bases_carry_no_state, "store/a.py", f"{STATEFUL}\nclass B(Generic[T], A[int]): ..."),
+        (bases_carry_no_state, "cli/a.py", "from windlass.runtime.api.session import Session\nclass B(Session): ..."),
+        (names_are_nouns, "runtime/driving.py", ""),
+        (names_are_nouns, "runtime/tending/loop.py", ""),
+        (modules_keep_their_names, "store/a.py", "from . import state as st"),
+        (modules_keep_their_names, "store/a.py", "import windlass.events.tools.calls as c_"),
     ],
 )
 def test_a_broken_rule_is_named_with_file_and_fix(rule, path, source):
@@ -276,11 +414,19 @@ def test_a_broken_rule_is_named_with_file_and_fix(rule, path, source):
         ("events/a.py", "import time\nfrom .blocks import Text\nfrom . import items"),
         ("kernel/a.py", "import re, msgspec\nfrom collections.abc import Mapping\nfrom windlass.events import blocks"),
         ("kernel/a.py", "import re\npattern = re.compile('a')\nfrom .state import State"),
-        ("runtime/a.py", "import asyncio\nfrom windlass import kernel, store\nfrom windlass.tools.plane import Plane"),
+        (
+            "runtime/a.py",
+            "import asyncio\nfrom windlass import kernel, store\nfrom windlass.tools.planes.plane import Plane",
+        ),
         ("cli/main.py", "def sim():\n    from windlass.testing import simulator"),
         ("testing/a.py", "import windlass\nfrom windlass.cli import main"),
         ("__init__.py", "from .events import Event\nfrom windlass.runtime import drive"),
         ("store/a.py", "yaml.safe_load(text)"),
+        ("store/a.py", "class A:\n" + "    def f(self): ...\n" * 30),
+        ("store/a.py", f"{STATEFUL.replace('A', 'A(Protocol)', 1)}\nclass B(A): ..."),
+        ("store/a.py", f"{STATEFUL.replace('A', 'A(ValueError)', 1)}\nclass B(A): ...\nclass C(B): ..."),
+        ("store/a.py", "class A:\n    def f(self): return self.x\nclass B(A): ..."),
+        ("testing/a.py", "import msgspec as spec"),
     ],
 )
 def test_code_within_the_rules_is_left_alone(path, source):
@@ -308,7 +454,7 @@ def import_in_fresh_process(home: pathlib.Path, *names: str, folder: pathlib.Pat
     """Import the modules in a new process with an empty home and working folder; returns all modules loaded."""
     environment = {"HOME": str(home), "PATH": os.environ["PATH"], "TMPDIR": str(home)}
     command = [sys.executable, "-I", "-B", "-c", PROBE, str(folder), *names]
-    done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == "", "importing prints"
     lines = done.stdout.splitlines()
@@ -366,7 +512,7 @@ def repository_texts() -> Iterator[tuple[pathlib.Path, str]]:
         folders[:] = sorted(set(folders) - SKIPPED_FOLDERS)
         for name in sorted(names):
             path = pathlib.Path(folder, name)
-            if path.suffix in TEXT_SUFFIXES:
+            if path.suffix in TEXT_SUFFIXES and name != ".git":  # the folder of a worktree names its repository
                 yield path.relative_to(ROOT), path.read_text(encoding="utf-8", errors="replace")
 
 

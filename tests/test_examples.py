@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -11,7 +12,10 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
-TIME_S = 60
+TIME_S = 300
+
+NUMBER_OF_ID = re.compile(r"(?<=\b[cp])\d+\b")
+"""What an id says of where in the log the thing stands, which is nothing to the example."""
 
 SAID = {
     "first_agent": [
@@ -23,6 +27,11 @@ SAID = {
         "approved a call of pay in session march",
         "The March invoice is paid.",
     ],
+    "nightly_report": [
+        "one process: Three builds, all green.",
+        "the next one: 4 reports",
+        "each once: True",
+    ],
     "survive_a_kill": [
         "the first process was ended by signal 9",
         "Both pages are here.",
@@ -30,6 +39,15 @@ SAID = {
         "page 2, attempt 1",
         "page 2, attempt 2",
         "the same key both times: True",
+    ],
+    "attachments": [
+        "Line 2 divides by zero.",
+        "Still line 2.",
+        "the same again: True",
+        "What is wrong?",
+        "[attached file 'pay.py', lines 1 to 2]",
+        "[attached file '…/screen.png']",
+        "image/png, 100,008 bytes beside the log",
     ],
     "budget": [
         "max_turns: I looked 3 levels deep, and there is more.",
@@ -53,10 +71,10 @@ SAID = {
         "ask pay when args.cents > 10000",
         "allow pay",
         "otherwise: the author's own tools and reading are allowed, everything else is asked about",
-        "c6.0: allowed by rule 'allow pay'",
-        "c6.2: denied by 'deny delete': nothing is ever deleted",
+        "c#.0: allowed by rule 'allow pay'",
+        "c#.2: denied by 'deny delete': nothing is ever deleted",
         "asked: may pay run?",
-        "c6.1: allowed by person 'p11'",
+        "c#.1: allowed by person 'p#'",
     ],
     "stream_and_reconnect": [
         "live: 'Let me '",
@@ -73,6 +91,11 @@ SAID = {
         "test_the_agent_uses_its_tool: passed",
         "test_the_agent_waits_for_a_busy_provider: passed",
         "test_the_agent_stays_within_its_policy: passed",
+    ],
+    "own_store": [
+        "Good morning.",
+        "Good morning again.",
+        "one file for each append: True",
     ],
     "fork_and_compare": [
         "trip: Three days in Bern. (asked so far: 1)",
@@ -97,7 +120,7 @@ def test_the_example_says_what_it_promises(name, tmp_path):
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == SAID[name]
+    assert NUMBER_OF_ID.sub("#", done.stdout).splitlines() == SAID[name]
 
 
 def test_every_example_is_run_and_listed():

@@ -106,7 +106,7 @@ def run_suite(folder: pathlib.Path, suite: str, **environment: str) -> tuple[dic
     ours = ("CI", "WINDLASS_NO_SKIPS", "PYTEST_ADDOPTS")
     kept = {name: value for name, value in os.environ.items() if name not in ours}
     done = subprocess.run(
-        command, cwd=folder, env={**kept, **environment}, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env={**kept, **environment}, capture_output=True, text=True, timeout=500, check=False
     )
     assert done.returncode in (1, 2), done.stdout + done.stderr
     outcomes: dict[str, set[str]] = {}

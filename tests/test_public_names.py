@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import pathlib
 import re
+import subprocess
+import sys
 
 import windlass
 
@@ -41,3 +43,8 @@ def test_no_name_is_public_by_accident():
 def test_the_reference_documents_the_public_names_and_no_others():
     documented = HEADING.findall(REFERENCE.read_text(encoding="utf-8"))
     assert sorted(documented) == sorted(public_names()), "regenerate the reference: dev/docs.py"
+
+
+def test_policies_are_reached_without_an_import_of_their_own():
+    script = "import windlass, sys; assert 'windlass.policies' not in sys.modules; windlass.policies.load_policy"
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

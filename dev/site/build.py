@@ -32,7 +32,7 @@ HIGHLIGHTED = {"python": "python", "sh": "bash", "json": "json", "toml": "toml"}
 
 
 def build(root: pathlib.Path, out: pathlib.Path) -> list[str]:
-    """Writes the site into `out`, which is emptied first; the files that it wrote. Raises where a page is broken;
+    """Writes the site into `out`, which is emptied first; the files that it wrote. Raises if a page is broken;
     `links.complaints` says why."""
     site = nav.read(root)
     if out.exists():

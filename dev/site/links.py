@@ -15,7 +15,7 @@ BESIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md")
 
 
 def complaints(root: pathlib.Path) -> list[str]:
-    """Everything that would make a reader stumble; nothing where all is well."""
+    """Everything that would make a reader stumble; nothing if all is well."""
     site = nav.read(root)
     found = list(_menu(site))
     on_site = [page for page in site.pages if page.is_file()]

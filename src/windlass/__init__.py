@@ -5,75 +5,76 @@ Importing it defines names and nothing else; each is loaded on first use.
 
 from __future__ import annotations
 
+import logging as _logging
 import typing as _typing
 
 __version__ = "0.1.0.dev0"
 
+_logging.getLogger("windlass").addHandler(_logging.NullHandler())
+
 _PLACES = {
-    "ALLOW_ALL": "windlass.runtime.policy",
-    "Aborted": "windlass.runtime.result",
-    "Agent": "windlass.runtime.agent",
-    "Approve": "windlass.runtime.approvals",
-    "Budget": "windlass.runtime.agent",
-    "ContextExceeded": "windlass.runtime.result",
-    "CursorMismatch": "windlass.runtime.cursors",
-    "Deny": "windlass.runtime.approvals",
-    "Hook": "windlass.runtime.hooks",
-    "LimitReached": "windlass.runtime.result",
+    "ALLOW_ALL": "windlass.runtime.api.policy",
+    "Aborted": "windlass.runtime.api.result",
+    "Agent": "windlass.runtime.api.agent",
+    "Approve": "windlass.runtime.api.approvals",
+    "Budget": "windlass.runtime.api.agent",
+    "ContextExceeded": "windlass.runtime.api.result",
+    "Deny": "windlass.runtime.api.approvals",
+    "Hook": "windlass.runtime.hooks.hook",
+    "LimitReached": "windlass.runtime.api.result",
     "ModelReplied": "windlass.events.turns",
-    "NeedsAnswer": "windlass.runtime.result",
-    "PermissionRequested": "windlass.events.permissions",
-    "Policy": "windlass.events.specs",
-    "ProviderError": "windlass.runtime.result",
+    "NeedsAnswer": "windlass.runtime.api.result",
+    "PermissionRequested": "windlass.events.tools.permissions",
+    "Policy": "windlass.events.values.specs",
+    "ProviderError": "windlass.runtime.api.result",
     "QuestionRequested": "windlass.events.questions",
-    "READ_ONLY": "windlass.runtime.policy",
+    "READ_ONLY": "windlass.runtime.api.policy",
     "ReasoningDelta": "windlass.events.live",
     "Refused": "windlass.events.errors",
-    "Result": "windlass.runtime.result",
+    "Result": "windlass.runtime.api.result",
     "RunAsked": "windlass.events.runs",
     "RunCompleted": "windlass.events.runs",
-    "RunError": "windlass.runtime.result",
+    "RunError": "windlass.runtime.api.result",
     "RunFailed": "windlass.events.runs",
     "RunStarted": "windlass.events.runs",
-    "Runtime": "windlass.runtime.runtime",
-    "Session": "windlass.runtime.session",
-    "Settings": "windlass.events.specs",
-    "StillBusy": "windlass.runtime.jobs",
+    "Runtime": "windlass.runtime.api.runtime",
+    "Session": "windlass.runtime.api.session",
+    "SessionOptions": "windlass.events.values.specs",
+    "Settings": "windlass.events.values.specs",
+    "StillBusy": "windlass.runtime.api.open_things",
     "TextDelta": "windlass.events.live",
     "ToolContext": "windlass.tools.context",
     "ToolError": "windlass.tools.context",
-    "ToolFinished": "windlass.events.calls",
-    "ToolNotAllowed": "windlass.runtime.result",
-    "ToolRequested": "windlass.events.calls",
+    "ToolFinished": "windlass.events.tools.calls",
+    "ToolNotAllowed": "windlass.runtime.api.result",
+    "ToolRequested": "windlass.events.tools.calls",
     "UsageError": "windlass.events.errors",
     "WindlassError": "windlass.events.errors",
-    "allow": "windlass.runtime.policy",
-    "ask": "windlass.runtime.policy",
-    "deny": "windlass.runtime.policy",
-    "explain": "windlass.runtime.policy",
+    "allow": "windlass.runtime.api.policy",
+    "ask": "windlass.runtime.api.policy",
+    "deny": "windlass.runtime.api.policy",
+    "explain": "windlass.runtime.api.policy",
     "external_tool": "windlass.tools.tool",
     "file_tools": "windlass.tools.files",
-    "open": "windlass.runtime.opening",
+    "open": "windlass.runtime.api.open",
     "tool": "windlass.tools.tool",
 }
 
 if _typing.TYPE_CHECKING:
-    from windlass.events.calls import ToolFinished, ToolRequested
     from windlass.events.errors import Refused, UsageError, WindlassError
     from windlass.events.live import ReasoningDelta, TextDelta
-    from windlass.events.permissions import PermissionRequested
     from windlass.events.questions import QuestionRequested
     from windlass.events.runs import RunAsked, RunCompleted, RunFailed, RunStarted
-    from windlass.events.specs import Policy, Settings
+    from windlass.events.tools.calls import ToolFinished, ToolRequested
+    from windlass.events.tools.permissions import PermissionRequested
     from windlass.events.turns import ModelReplied
-    from windlass.runtime.agent import Agent, Budget
-    from windlass.runtime.approvals import Approve, Deny
-    from windlass.runtime.cursors import CursorMismatch
-    from windlass.runtime.hooks import Hook
-    from windlass.runtime.jobs import StillBusy
-    from windlass.runtime.opening import open_runtime as open
-    from windlass.runtime.policy import ALLOW_ALL, READ_ONLY, allow, ask, deny, explain
-    from windlass.runtime.result import (
+    from windlass.events.values.specs import Policy, SessionOptions, Settings
+    from windlass.runtime.api.agent import Agent, Budget
+    from windlass.runtime.api.approvals import Approve, Deny
+    from windlass.runtime.api.open import open_runtime as open
+    from windlass.runtime.api.open_things import StillBusy
+    from windlass.runtime.api.policy import ALLOW_ALL, READ_ONLY, allow, ask, deny, explain
+    from windlass.runtime.api.result import (
         Aborted,
         ContextExceeded,
         LimitReached,
@@ -83,8 +84,9 @@ if _typing.TYPE_CHECKING:
         RunError,
         ToolNotAllowed,
     )
-    from windlass.runtime.runtime import Runtime
-    from windlass.runtime.session import Session
+    from windlass.runtime.api.runtime import Runtime
+    from windlass.runtime.api.session import Session
+    from windlass.runtime.hooks.hook import Hook
     from windlass.tools.context import ToolContext, ToolError
     from windlass.tools.files import file_tools
     from windlass.tools.tool import external_tool, tool
@@ -97,7 +99,6 @@ __all__ = [
     "Approve",
     "Budget",
     "ContextExceeded",
-    "CursorMismatch",
     "Deny",
     "Hook",
     "LimitReached",
@@ -117,6 +118,7 @@ __all__ = [
     "RunStarted",
     "Runtime",
     "Session",
+    "SessionOptions",
     "Settings",
     "StillBusy",
     "TextDelta",
@@ -139,11 +141,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _typing.Any:
+    from importlib import import_module
+
+    if name in ("policies", "signals"):
+        return import_module(f"windlass.{name}")
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module 'windlass' has no attribute {name!r}")
-    from importlib import import_module
-
     value = getattr(import_module(place), "open_runtime" if name == "open" else name)
     globals()[name] = value
     return value

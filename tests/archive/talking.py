@@ -9,10 +9,10 @@ import msgspec
 
 import windlass
 from tests.runtime.support import QUICK
-from windlass.events.blocks import plain_text
-from windlass.events.items import HistoryItem
+from windlass.events.values.blocks import plain_text
+from windlass.events.values.items import HistoryItem
 from windlass.models.base import Request
-from windlass.runtime.session import Session
+from windlass.runtime.api.session import Session
 from windlass.testing.scripted import SCRIPTED_USAGE, ScriptedModel
 
 FACTS = ("the harbour opens at dawn", "the lighthouse keeper is called Ines", "the ferry costs nine crowns")

@@ -11,17 +11,18 @@ import pytest
 import windlass
 from tests.archive.talking import FACTS, agent_of, answering, forget, requests, say, talked, texts
 from tests.runtime.support import QUICK, events_of, only, sound, started
-from windlass.events.blocks import Document, Image, Reasoning, Text, plain_text
-from windlass.events.calls import ResultReceived, ToolFinished
+from windlass.events.changes import ChangePins, ChangeTask
+from windlass.events.commands import PromptReceived
 from windlass.events.context import CompactionFailed, CompactionFinished, ContextElided, ContextTruncated
-from windlass.events.items import ResultItem
-from windlass.events.runs import PromptReceived, RunCompleted
-from windlass.events.sessions import ChangePins, ChangeTask
-from windlass.events.specs import Task, Todo
+from windlass.events.runs import RunCompleted
+from windlass.events.tools.calls import ResultReceived, ToolFinished
 from windlass.events.turns import ModelRequested
-from windlass.events.usage import Price, Usage
+from windlass.events.values.blocks import Document, Image, Reasoning, Text, plain_text
+from windlass.events.values.items import ResultItem
+from windlass.events.values.specs import Task, Todo
+from windlass.events.values.usage import Price, Usage
 from windlass.models.base import ModelInfo
-from windlass.runtime.binding import SUMMARY_INSTRUCTIONS, SUMMARY_REQUEST
+from windlass.runtime.bind.model_requests import SUMMARY_INSTRUCTIONS, SUMMARY_REQUEST
 from windlass.testing.scripted import SCRIPTED_INFO, ScriptedModel, call, fail
 
 
@@ -56,7 +57,7 @@ async def test_a_large_result_leaves_head_tail_sizes_and_a_blob():
         assert shown.endswith("xxx END")
         assert f"{len(text) - 4096} of {len(text)} bytes are not shown" in shown
         assert (event.spooled_bytes, event.bytes < 5_000, event.tokens < 5_000) == (len(text), True, True)
-        whole = await runtime.store.get_blob("default", event.body.whole.digest)
+        whole = await runtime.store.blobs.get("default", event.body.whole.digest)
         assert whole.decode() == text
 
 
@@ -81,7 +82,7 @@ async def test_a_large_result_of_a_client_leaves_a_preview_too_and_is_read_on_de
         session = await runtime.session(agent, "s")
         await session.prompt("go")
         await session.wait_idle()
-        (name,) = (await session.state()).calls
+        (name,) = (await session.state()).calls.by_id
         if how == "here":
             await session.tool_result(name, text)
         else:
@@ -103,7 +104,7 @@ async def test_a_small_result_of_a_client_is_kept_as_it_is():
         session = await runtime.session(agent, "s")
         await session.prompt("go")
         await session.wait_idle()
-        (name,) = (await session.state()).calls
+        (name,) = (await session.state()).calls.by_id
         await session.tool_result(name, "found")
         await session.wait_idle()
         (event,) = only(await events_of(session), ResultReceived)
@@ -258,7 +259,9 @@ async def test_another_model_may_write_the_summaries_at_its_own_price():
         assert {request.lane for request in requests(agent)} == {"main"}
         asked = {event.lane: event.model for event in only(await events_of(session), ModelRequested)}
         assert asked == {"main": "scripted", "compact": "small/writer"}
-        assert (await session.state()).spent.cost_nanos == price.cost_nanos(Usage(input_tokens=100, output_tokens=20))
+        assert (await session.state()).budget.spent.cost_nanos == price.cost_nanos(
+            Usage(input_tokens=100, output_tokens=20)
+        )
         assert texts(requests(agent)[-1].items)[0] == "[Summary of the earlier conversation]\nan epitome"
         await sound(session)
 
@@ -282,7 +285,7 @@ async def test_pinned_words_stay_verbatim_and_an_undo_brings_back_the_rest():
     async with windlass.open(agents=[agent]) as runtime:
         session = await runtime.session(agent, "s")
         await say(session, *FACTS, "x", "y")
-        first = (await session.state()).history[0].seq
+        first = (await session.state()).history.items[0].seq
         await session.change(ChangePins(pin=(first,)))
         await forget(session)
         await say(session, "z")
@@ -319,14 +322,14 @@ async def test_pictures_and_documents_are_counted_in_prompts_and_in_results():
         (prompt,), (result,) = only(events, PromptReceived), only(events, ToolFinished)
         assert prompt.tokens > 2_000 + 2_000
         assert result.tokens >= 2_000
-        assert (await session.state()).history_tokens > 6_000
+        assert (await session.state()).history.tokens > 6_000
 
 
 async def test_knowledge_is_shown_in_every_request_counted_and_never_compacted():
     agent = agent_of(knowledge=["the shop closes at six", "no refunds"])
     async with talked(agent) as session:
         state = await session.state()
-        assert state.knowledge_tokens > 5
+        assert state.setup.knowledge_tokens > 5
         await say(session, "after")
         main = [request for request in requests(agent) if request.lane == "main"]
         assert {tuple(request.knowledge) for request in main} == {("the shop closes at six", "no refunds")}

@@ -9,16 +9,17 @@ from tests.archive.talking import FACTS, agent_of, answering, forget, say, talke
 from tests.runtime.support import events_of, only, sound
 from windlass.events.context import CompactionFinished
 from windlass.events.sessions import ContentErased
-from windlass.events.usage import Usage
-from windlass.runtime import archive as module
-from windlass.runtime.archive import LogArchive
+from windlass.events.values.usage import Usage
+from windlass.runtime.context import archive as module
+from windlass.runtime.context.archive import LogArchive
+from windlass.runtime.streams import log_reader
 from windlass.store import chain
 from windlass.store.base import Key
 from windlass.testing.scripted import call
 
 
 def archive(session) -> LogArchive:
-    return LogArchive(session.runtime.store)
+    return LogArchive(session.runtime.host.log)
 
 
 async def found(session, query, limit=5) -> list[str]:
@@ -114,7 +115,7 @@ async def test_it_is_extended_as_more_leaves_and_reads_no_more_of_the_log_than_i
         head = (await session.state()).seq
         await say(session, "the ferry is blue", "x", "y")
         await forget(session)
-        monkeypatch.setattr(module, "history", counted)
+        monkeypatch.setattr(log_reader, "history", counted)
         texts = [page.text for page in await kept.search(session.key, "ferry", 5)]
         assert sorted("blue" in text for text in texts) == [False, True]
         assert read[0] == head
@@ -171,7 +172,7 @@ async def test_what_was_erased_is_not_given_back():
     async with talked(agent_of()) as session:
         kept = archive(session)
         (page,) = await kept.search(session.key, "lighthouse", 5)
-        await session.runtime.store.erase(session.key, page.seqs[0], by="me", why="private", at_ms=1)
+        await session.runtime.store.log.erase(session.key, page.seqs[0], by="me", why="private", at_ms=1)
         shown = await kept.get(session.key, [page.page_id])
         assert [p.text for p in shown] == ["user: [this content was erased]\nassistant: noted"]
         await erased_on_record(session, page.seqs[0])
@@ -180,7 +181,7 @@ async def test_what_was_erased_is_not_given_back():
 
 
 async def erased_on_record(session, seq) -> None:
-    owner = session.runtime._active[session.key].owner
+    owner = session.runtime.slots.driven_at(session.key).owner
     await owner.take(ContentErased(seq=seq, by="me", why="private"))
 
 
@@ -194,12 +195,12 @@ async def test_a_session_made_anew_under_the_same_id_has_none_of_the_old_pages(m
             await say(session, f"plant a {word}", "x", "y", *(["z"] * more if kept is not None else []))
             await forget(session)
             if kept is None:
-                kept = LogArchive(runtime.store)
+                kept = LogArchive(runtime.host.log)
                 assert len(await kept.search(session.key, "tulip", 5)) == 1
                 continue
-            kept._store = runtime.store
+            kept._log = runtime.host.log
             for shelf in kept._shelves.values():
-                shelf._store = runtime.store
+                shelf._log = runtime.host.log
             assert await kept.search(session.key, "tulip", 5) == []
             assert len(await kept.search(session.key, "oak", 5)) == 1
 
@@ -230,7 +231,7 @@ async def test_only_so_many_sessions_are_kept_indexed(monkeypatch):
     monkeypatch.setattr(module, "SESSIONS_MAX", 2)
     agent = agent_of()
     async with windlass.open(agents=[agent]) as runtime:
-        kept = LogArchive(runtime.store)
+        kept = LogArchive(runtime.host.log)
         for name in ("a", "b", "c"):
             session = await runtime.session(agent, name)
             await say(session, f"only {name}{name}{name}", "x", "y")

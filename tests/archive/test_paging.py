@@ -11,8 +11,8 @@ from tests.archive.talking import FACTS, agent_of, forget, requests, say, talked
 from tests.runtime.support import events_of, only, sound, started, until
 from windlass.events.context import ContextArchived, ContextPagedIn, ContextPagedOut
 from windlass.events.sessions import NoticeGiven
-from windlass.runtime import paging as module
-from windlass.runtime.archive import Page
+from windlass.runtime.context import archive_pager as module
+from windlass.runtime.context.archive import Page
 from windlass.store.base import Key
 from windlass.testing.scripted import call
 
@@ -150,7 +150,7 @@ async def test_a_run_does_not_wait_for_the_archive():
 
 
 async def test_whoever_waits_for_rest_is_not_held_up_by_what_is_archived_then(tmp_path):
-    async with asyncio.timeout(20), talked(agent_of(tools=["recall"]), str(tmp_path / "work.db")) as session:
+    async with asyncio.timeout(120), talked(agent_of(tools=["recall"]), str(tmp_path / "work.db")) as session:
         for word in ("a", "b", "c"):
             await say(session, word, word, word)
             await forget(session)

@@ -7,16 +7,22 @@ import re
 import windlass
 from tests.archive.talking import FACTS, agent_of, requests, say, talked
 from tests.runtime.support import events_of, only, sound
-from windlass.events.blocks import plain_text
-from windlass.events.calls import ToolFinished
-from windlass.events.items import ResultItem
+from windlass.events.commands import PromptReceived
 from windlass.events.sessions import SessionStarted
-from windlass.runtime import paging
+from windlass.events.tools.calls import ToolFinished, ToolRequested
+from windlass.events.values.blocks import plain_text
+from windlass.events.values.items import ResultItem
+from windlass.runtime.context import archive_pager
 from windlass.testing.scripted import call
 
 
 def scripted(*calls):
     """Answers each prompt that begins with a number by that call, everything else by a word."""
+    return answering(calls)
+
+
+def answering(calls):
+    """The same, with calls that are added later."""
 
     def answer(request):
         if request.lane == "compact":
@@ -33,16 +39,22 @@ def result(agent) -> str:
     return plain_text(next(i for i in reversed(requests(agent)[-1].items) if isinstance(i, ResultItem)).content)
 
 
+async def page_ids(session) -> list[str]:
+    """The pages that left the conversation, by the prompts that they begin with."""
+    return [f"p{record.seq}" async for record in session.records() if isinstance(record.event, PromptReceived)]
+
+
 async def test_an_agent_recalls_what_it_forgot_by_words_and_by_id():
     agent = agent_of(scripted(call("recall", query="who keeps the lighthouse")), tools=["recall"])
     async with talked(agent) as session:
         await say(session, "0")
         first = result(agent)
-        assert first == f"[page p9]\nuser: {FACTS[1]}\nassistant: noted"
-    agent = agent_of(scripted(call("recall", page_ids=["p9", "p2"])), tools=["recall"])
+        earliest, second, *_ = await page_ids(session)
+        assert first == f"[page {second}]\nuser: {FACTS[1]}\nassistant: noted"
+    agent = agent_of(scripted(call("recall", page_ids=[second, earliest])), tools=["recall"])
     async with talked(agent) as session:
         await say(session, "0")
-        assert result(agent) == f"{first}\n\n[page p2]\nuser: {FACTS[0]}\nassistant: noted"
+        assert result(agent) == f"{first}\n\n[page {earliest}]\nuser: {FACTS[0]}\nassistant: noted"
         await sound(session)
 
 
@@ -92,13 +104,13 @@ async def test_what_recall_showed_is_not_archived_again():
         await session.compact()
         await session.wait_idle()
         pages = await session.page_in("lighthouse keeper")
-        assert [page.page_id for page in pages] == ["p9", pages[1].page_id]
+        assert [page.page_id for page in pages] == [(await page_ids(session))[1], pages[1].page_id]
         assert "[recall showed earlier pages]" in pages[1].text, "that it was asked for is a page, not what it gave"
         assert FACTS[1] not in pages[1].text
 
 
 async def test_recall_gives_a_small_model_little(monkeypatch):
-    monkeypatch.setattr(paging, "RECALL_SHARE", 8_000)
+    monkeypatch.setattr(archive_pager, "RECALL_SHARE", 8_000)
     agent = agent_of(scripted(call("recall", query="ferry harbour lighthouse")), tools=["recall"])
     async with talked(agent) as session:
         await say(session, "0")
@@ -114,11 +126,11 @@ async def test_a_result_that_left_the_conversation_is_still_read_page_by_page():
         return lines
 
     calls = [call("big")]
-    agent = agent_of(
-        scripted(*calls, call("read_result", call_id="c6.0", offset=100_000, limit=20)), tools=[big, "read_result"]
-    )
+    agent = agent_of(answering(calls), tools=[big, "read_result"])
     async with talked(agent, prompts=("0", "x", "y", "z")) as session:
-        assert all(ref.part != "c6.0" for ref in (await session.state()).history)
+        (big_id,) = [event.call_id for event in only(await events_of(session), ToolRequested)]
+        assert all(ref.part != big_id for ref in (await session.state()).history.items)
+        calls.append(call("read_result", call_id=big_id, offset=100_000, limit=20))
         await say(session, "1")
         head, _, page = result(agent).partition("\n")
         assert head == f"[bytes 100000 to 100020 of {len(lines)}; the next page begins at 100020]"

@@ -7,11 +7,11 @@ import re
 import pytest
 
 import windlass
-from windlass.events.blocks import plain_text
-from windlass.events.items import ResultItem
 from windlass.events.live import UsageReported
-from windlass.events.sessions import TaskChanged
+from windlass.events.tasks import TaskChanged
 from windlass.events.turns import PrefixChanged
+from windlass.events.values.blocks import plain_text
+from windlass.events.values.items import ResultItem
 from windlass.testing.scripted import ScriptedModel, call
 
 LINES = "".join(f"line {number}\n" for number in range(20_000))
@@ -91,7 +91,7 @@ async def test_todos_become_the_task_state_that_the_model_sees_last():
     todos = [{"todo_id": "1", "content": "buy milk", "status": "in_progress"}]
     model, events, state = await played([[call("todo", todos=todos)], "ok"], ["todo"])
     assert any(isinstance(event, TaskChanged) for event in events)
-    assert state.task.todos[0].content == "buy milk"
+    assert state.task.current.todos[0].content == "buy milk"
     assert model.requests[0].task_state == ""
     assert "[~] buy milk" in model.requests[1].task_state
 

@@ -15,6 +15,12 @@ from .screens import COLUMNS, Place, copied
 from .terminal import Terminal
 
 
+@pytest.fixture(autouse=True)
+def named_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands here work on a store in their folder; where it lies if none is named has tests of its own."""
+    monkeypatch.setenv("WINDLASS_STORE", "windlass.db")
+
+
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A folder with agents and a store full of sessions; nobody may change it."""

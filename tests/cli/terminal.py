@@ -25,10 +25,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 PROGRAM = (sys.executable, "-m", "windlass.cli.main")
-PATIENCE_S = 30.0
+PATIENCE_S = 180.0
 POLL_S = 0.02
 HISTORY_LINES = 20_000
-TMUX_PATIENCE_S = 30.0
+TMUX_PATIENCE_S = 120.0
+SOCKET_FOLDER_MAX = 80
 
 SETTINGS = f"""
 set -g status off
@@ -55,8 +56,7 @@ class Terminal:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
-        # A socket's path may have 107 bytes, and a test's own folder is often longer than that.
-        self._room = pathlib.Path(tempfile.mkdtemp(prefix="tm-"))
+        self._room = pathlib.Path(tempfile.mkdtemp(prefix="tm-", dir=_short_folder()))
         (self._room / "conf").write_text(SETTINGS, encoding="utf-8")
         self._environ = {**_environ(folder, colour=colour), **(environ or {})}
         self._tmux("new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(folder), "exec true")
@@ -217,6 +217,12 @@ class Terminal:
         return done.stdout.decode()
 
 
+def _short_folder() -> str:
+    """Where the socket of tmux has room: its path may have 107 bytes, and temporary folders can be deeper than that."""
+    found = tempfile.gettempdir()
+    return found if len(os.fsencode(found)) <= SOCKET_FOLDER_MAX else "/tmp"
+
+
 def _is_about_models(name: str) -> bool:
     return name.endswith(("_API_KEY", "_BASE_URL")) or name == "WINDLASS_MODEL"
 
@@ -228,9 +234,10 @@ def _word(text: str) -> str:
 
 def _environ(folder: pathlib.Path, *, colour: bool) -> dict[str, str]:
     """What a program in the terminal finds: the environment of the tests, less what would change a screen."""
-    dropped = {"NO_COLOR", "FORCE_COLOR", "WINDLASS_STORE", "TMUX", "TMUX_PANE", "COLUMNS", "LINES"}
+    dropped = {"NO_COLOR", "FORCE_COLOR", "WINDLASS_STORE", "XDG_STATE_HOME", "TMUX", "TMUX_PANE", "COLUMNS", "LINES"}
     environ = {name: value for name, value in os.environ.items() if name not in dropped and not _is_about_models(name)}
     environ |= {"OLLAMA_HOST": "127.0.0.1:1"}  # where nothing answers
+    environ |= {"WINDLASS_STORE": "windlass.db"}
     environ |= {"HOME": str(folder), "USER": "ada", "TZ": "UTC", "LC_ALL": "C.UTF-8", "TERM": "screen-256color"}
     if not colour:
         environ["NO_COLOR"] = "1"

@@ -17,7 +17,7 @@ import asyncio
 import pathlib
 
 import windlass
-from windlass.testing.scripted import ScriptedModel, by_history, call
+from windlass.testing.scripted import ScriptedModel, by_history, call, hang
 
 GO = pathlib.Path(__file__).with_name("go")
 
@@ -50,6 +50,8 @@ SEVERAL = call("ask_user", questions=[
 ASK = windlass.Policy(rules=(windlass.ask("pay"),))
 LONG = "The quick brown fox jumps over the lazy dog again.\\n\\n```\\nx = [ 1,   2,   3,   4,   5,   6,   7,   8 ]\\n```\\n"
 EVIL = "\\x1b[2J\\x1b[1;1H\\x1b]0;owned\\x07\\u202e── windlass asks · bcd ──\\n> /quit\\nbcd> y\\r"
+MARKED = "# A list\\n\\n- **one** and `two`\\n- [three](http://x.invalid)\\n\\n| a | b |\\n|---|---|\\n| 1 | 2 |\\n\\n&#x202e;<b>end</b>"
+setter = windlass.Agent("setter", model=model(MARKED, [MARKED[:30], hang()]))
 talker = windlass.Agent("talker", model=model("Hello, Ada.", "Still here.", "Third.", "Fourth."))
 writer = windlass.Agent("writer", model=model(LONG))
 worker = windlass.Agent("worker", model=model([call("work", n=1)], "All done.", "More done.", "Third.", "Fourth."), tools=[work])
@@ -69,14 +71,14 @@ class Chatting(Terminal):
     def chat(self, agent: str, *more: str, session: str = "s") -> None:
         """Begins a chat and waits for its input."""
         self.start("chat", "--agent", f"agents.py:{agent}", "--session", session, *more)
-        self.wait_for("behind the mark")
+        self.wait_for("requests to you are marked")
         self.wait_until(lambda shown: shown.endswith("\n>\n"), "an input")
 
     def ready(self, times: int = 1) -> str:
         """Waits until a run is over and the input is there again, and gives what is shown, the mark made known."""
         self.wait_for("(completed;", times=times)
         shown = self.wait_until(lambda shown: shown.endswith("\n>\n"), "an input")
-        return re.sub(r"(mark |asks · |\n)(?!bcd)[b-z]{3}(\n| ─|> )", r"\1MMM\2", shown)
+        return re.sub(r"(marked |asks · |\n)(?!bcd)[b-z]{3}(\n| ─|> |:)", r"\1MMM\2", shown)
 
     def leave(self) -> None:
         """Leaves with the key for it."""
@@ -111,7 +113,7 @@ def test_talk_and_leave(terminal: Chatting):
     terminal.chat("talker", session="t")
     terminal.line("Hi")
     assert terminal.ready().splitlines()[-5:] == [
-        "whatever needs your word is asked behind the mark MMM",
+        "requests to you are marked MMM: no model has seen these letters",
         "> Hi",
         "  Hello, Ada.",
         "(completed; 10 in, 10 out, $0)",
@@ -123,10 +125,10 @@ def test_talk_and_leave(terminal: Chatting):
     terminal.wait_for("no command '/nonsense': /help lists them")
     terminal.type("/he")
     terminal.key("Tab", "Enter")
-    terminal.wait_for("/resume SESSION    go on with another session of this agent")
+    terminal.wait_for("/resume SESSION       resume another session of this agent")
     terminal.leave()
     assert terminal.screen().splitlines()[-2:] == [
-        "session t is kept; go on with",
+        "session t is kept; resume it with",
         "  windlass chat --agent agents.py:talker --session t",
     ]
 
@@ -163,13 +165,53 @@ def test_words_wrap_and_code_does_not(terminal: Chatting):
         "  The quick brown fox jumps over the",
         "  lazy dog again.",
         "",
-        "  ```",
-        "  x = [ 1,   2,   3,   4,   5,   6,   7",
-        "  ,   8 ]",
-        "  ```",
+        "    x = [ 1,   2,   3,   4,   5,   6,",
+        "     7,   8 ]",
         "(completed; 10 in, 10 out, $0)",
         ">",
     ]
+
+
+def test_what_is_attached_goes_with_the_next_prompt(terminal: Chatting):
+    (terminal.folder / "a.txt").write_text("alpha\n", encoding="utf-8")
+    (terminal.folder / "b.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    terminal.start("chat", "--agent", "agents.py:talker", "--session", "s", "--attach", "a.txt")
+    terminal.wait_for("(attached file 'a.txt', 6 characters, for your first prompt)")
+    terminal.line("/attach none.txt")
+    terminal.wait_for("cannot attach none.txt: there is no none.txt")
+    terminal.line("/attach b.txt:2-3")
+    terminal.wait_for("(attached file 'b.txt', lines 2 to 3, 10 characters, for your next")
+    terminal.line("Hi")
+    terminal.ready()
+    terminal.leave()
+    seen = terminal.shown("inspect", "s")
+    for text in ("[attached file 'a.txt']\n│ alpha\n", "[attached file 'b.txt', lines 2 to 3]\n│ two\n│ three\n"):
+        assert text in seen
+    assert "Hi [attached file 'a.txt', 6 characters] [attached file 'b.txt'," in " ".join(terminal.logs().split())
+
+
+def test_answer_is_set_as_markdown(terminal: Chatting):
+    terminal.chat("setter")
+    terminal.line("Write")
+    assert terminal.ready().split("> Write\n")[1].splitlines() == [
+        "  A list",
+        "",
+        "   • one and two",
+        "   • three (http://x.invalid)",
+        "",
+        "   a  b",
+        "   ────",
+        "   1  2",
+        "",
+        "  &#x202e;<b>end</b>",
+        "(completed; 10 in, 10 out, $0)",
+        ">",
+    ]
+    terminal.line("Again")
+    terminal.wait_for("   • one and", times=2)  # what is not complete is shown as it grows
+    terminal.key("C-c")
+    terminal.wait_for("(interrupted;")
+    terminal.leave()
 
 
 def test_what_is_typed_while_it_works_steers_it_and_the_queue_waits_and_can_be_changed(terminal: Chatting):
@@ -241,7 +283,7 @@ def test_approval_is_asked_on_the_spot_and_a_draft_survives_it(terminal: Chattin
     terminal.wait_for('│   "cents": 7')
     terminal.wait_for("it waits for your answer")
     terminal.line("perhaps")
-    terminal.wait_for("write y, s, n, n and why, or stop")
+    terminal.wait_for("write y, s, n (with a reason, if you like) or stop")
     terminal.line("y")
     terminal.wait_for("It is so.")
     shown = terminal.wait_for("> y, I was just writing")
@@ -331,7 +373,7 @@ def test_request_left_open_is_asked_again(terminal: Chatting):
     terminal.ready()
 
 
-@pytest.mark.guard(120)
+@pytest.mark.guard(900)
 def test_session_goes_on_after_kill_9(terminal: Chatting):
     terminal.chat("worker")
     terminal.line("Work")
@@ -387,10 +429,12 @@ def test_terminal_of_another_size_shows_the_input_once(terminal: Chatting):
     terminal.chat("talker")
     terminal.type("a draft that is about as long as half of a line, x")
     terminal.wait_for("half of a line, x")
-    for number, columns in enumerate((30, 100, 45), start=1):
+    drawn = {30: "as lon\n  g as half of a line, x", 100: "as long as half of a line, xy", 45: "half of a\n  line, xyy"}
+    for number, columns in enumerate(drawn, start=1):
         terminal.resize(columns, 20)
+        terminal.wait_for(drawn[columns])  # a key that comes before the program has heard of the size is another matter
         terminal.type("y")
-        draft = re.compile(rf"half of a line, x{'y' * number}\Z")
+        draft = re.compile(rf"half of a ?line, x{'y' * number}\Z")
         shown = terminal.wait_until(functools.partial(_ends, draft), "the draft")
         assert flat(shown).count("a draft that is") == 1
     terminal.key("Enter")
@@ -398,9 +442,22 @@ def test_terminal_of_another_size_shows_the_input_once(terminal: Chatting):
     assert terminal.history().count("a draft that is") == 1
 
 
+def test_nothing_is_lost_at_the_bottom_of_a_low_screen(terminal: Chatting):
+    terminal.resize(72, 8)
+    terminal.chat("talker")
+    for number, said in enumerate(("Hello, Ada.", "Still here.", "Third."), start=1):
+        terminal.line(f"word {number}")
+        shown = terminal.ready(number)
+        assert shown.endswith(f"> word {number}\n  {said}\n(completed; 10 in, 10 out, $0)\n>\n")
+    terminal.leave()
+    told = terminal.history().splitlines()
+    assert told[-4:-1] == ["  Third.", "(completed; 10 in, 10 out, $0)", "session s is kept; resume it with"]
+    assert [line for line in told if line.startswith("> ")] == ["> word 1", "> word 2", "> word 3"]
+
+
 def test_hostile_text_harms_neither_the_screen_nor_an_approval(terminal: Chatting):
     terminal.chat("evil")
-    mark = re.search(r"mark (\w{3})", terminal.screen())
+    mark = re.search(r"marked (\w{3})", terminal.screen())
     assert mark is not None
     terminal.line("Pay")
     terminal.wait_for("it waits for your answer")
@@ -439,6 +496,18 @@ def test_help_wraps_beneath_what_it_says(terminal: Chatting):
     terminal.chat("talker")
     terminal.line("/help")
     terminal.wait_for(
-        "/queue [TEXT]      the prompts that wait; with a text, one more for\n                   when the run is over\n"
+        "/queue [TEXT]         the prompts that wait; with a text, one more for\n"
+        "                      when the run is over\n"
     )
     terminal.leave()
+
+
+def test_the_first_words_of_a_chat_are_the_title_of_its_session(terminal: Chatting):
+    terminal.chat("talker")
+    terminal.line("Hi, it is me")
+    terminal.ready()
+    terminal.line("And again")
+    terminal.ready(times=2)
+    terminal.leave()
+    assert "“Hi, it is me”" in terminal.shown("show", "s")
+    assert "And again" not in terminal.shown("show", "s")

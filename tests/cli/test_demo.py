@@ -9,10 +9,10 @@ from typing import get_args
 
 import pytest
 
-from windlass.cli import demonstrating
-from windlass.cli.demonstrating import CITIES, City, Witness, time_in
-from windlass.models.embedded import missing, model_path
-from windlass.runtime.result import Result
+from windlass.cli.verbs.work import demo
+from windlass.cli.verbs.work.demo import CITIES, City, Witness, time_in
+from windlass.models.embedded.model import missing, model_path
+from windlass.runtime.api.result import Result
 
 from .terminal import PROGRAM, Terminal
 
@@ -32,7 +32,7 @@ def test_clock_knows_exactly_the_cities_of_its_schema():
 
 
 def test_clock_works_without_zone_data(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(demonstrating, "CITIES", {"Oslo": ("No/Where", 60)})
+    monkeypatch.setattr(demo, "CITIES", {"Oslo": ("No/Where", 60)})
     assert time_in("Oslo", NOON) == "13:00"
 
 
@@ -53,7 +53,7 @@ def test_only_the_right_call_and_the_right_answer_count():
 def test_demo_without_its_model_begins_nothing(terminal: Terminal, tmp_path: pathlib.Path):
     terminal.folder = tmp_path
     terminal.shown("demo", code=2, environ={"WINDLASS_CACHE": str(tmp_path / "none")})
-    assert not (tmp_path / "windlass-demo.db").exists()
+    assert not (tmp_path / "windlass.db").exists()
 
 
 def test_script_is_posix_sh_and_has_help():

@@ -98,7 +98,8 @@ def test_commands_with_blanks_in_their_names_are_quoted(folder: pathlib.Path):
     show = copied(asked.stderr, "windlass show")
     assert show == ["show", "the clerk's", *store]
     approve = copied(ran(folder, *show).stdout, "windlass approve")
-    assert approve == ["approve", "the clerk's", "p8", *store]
+    assert approve == ["approve", "the clerk's", approve[2], *store]
+    assert approve[2] in ran(folder, *show).stdout.partition("(request ")[2]
     kept = ran(folder, *approve, "--wait", "0")
     go_on = copied(kept.stdout, "windlass run")
     assert go_on == ["run", "--agent", "FILE.py:clerk", "--session", "the clerk's", *store]
@@ -112,11 +113,39 @@ def test_chat_says_how_to_come_back_and_that_works(folder: pathlib.Path, screen:
     screen.key("C-d")
     assert screen.end() == 0
     back = copied(screen.history(), "windlass chat")
-    assert back == shlex.split("chat --agent agents.py:free --budget-turns 5 --session s --store 'x y.db'")
+    assert back == shlex.split("chat --agent agents.py:free --session s --store 'x y.db'")
     screen.start(*back)
     screen.wait_for("> ")
     screen.key("C-d")
     assert screen.end() == 0
+    assert limits_of(folder, "s", "--store", "x y.db") == {"turns": 5}
+
+
+def limits_of(folder: pathlib.Path, session: str, *words: str) -> object:
+    """The limits of each run that a session has at the end of its log."""
+    limits: object = None
+    for line in ran(folder, "logs", session, "--json", *words).stdout.splitlines():
+        event = msgspec.json.decode(line)["event"]
+        if event["type"] == "session.started":
+            limits = event["setup"].get("run_limits", {})
+        elif event["type"] == "limits.changed":
+            limits = event["run_limits"]
+    return limits
+
+
+def test_options_beside_a_file_hold_when_the_session_is_resumed_by_the_hint(folder: pathlib.Path):
+    said = ["--policy", "read-only", "--instructions", "Be brief.", "--budget-usd", "0.25", "--budget-turns", "3"]
+    held_up = ran(folder, "run", "Pay it.", "--agent", "agents.py:free", "--session", "s", *NO_KEY, *said)
+    assert held_up.returncode == 3  # no key
+    hint = copied(held_up.stderr, "windlass run")
+    assert hint == shlex.split("run --agent agents.py:free --session s")
+    again = ran(folder, *hint)
+    assert again.stderr.splitlines()[0] == ("session s in windlass.db · model anthropic/claude-sonnet-4-5 · tools pay")
+    assert limits_of(folder, "s") == {"turns": 3, "cost_nanos": 250_000_000}
+    shown = msgspec.json.decode(ran(folder, "inspect", "s", "--json").stdout)
+    assert (shown["model"], shown["instructions"]) == ("anthropic/claude-sonnet-4-5", "Be brief.")
+    changed = {kind for kind in events(folder, "s") if kind.endswith(".changed")}
+    assert changed <= {"queue.changed", "workspace.changed"}
 
 
 def test_an_agent_may_be_named_by_its_own_name(folder: pathlib.Path):
@@ -132,10 +161,10 @@ def test_missing_key_is_said_where_it_is_missed(folder: pathlib.Path):
     why = "no key for 'anthropic': set ANTHROPIC_API_KEY, or give credential="
     done = ran(folder, "run", "Hi.", "--session", "s", *NO_KEY)
     assert done.returncode == 3
-    assert done.stderr.splitlines()[1] == f"it cannot go on: {why}"
-    assert done.stderr.splitlines()[-1] == "then go on with: windlass run --session s"
+    assert done.stderr.splitlines()[1] == f"it cannot continue: {why}"
+    assert done.stderr.splitlines()[-1] == "then resume with: windlass run --session s"
     quiet = ran(folder, "run", "Hi.", "--quiet", *NO_KEY)
-    assert (quiet.stdout, quiet.stderr) == ("", f"it cannot go on: {why}\n")
+    assert (quiet.stdout, quiet.stderr) == ("", f"it cannot continue: {why}\n")
     as_json = msgspec.json.decode(ran(folder, "run", "Hi.", "--json", *NO_KEY).stdout)
     assert (as_json["status"], as_json["failure"]["message"]) == ("asked", why)
     shown = ran(folder, "show", "s").stdout.splitlines()

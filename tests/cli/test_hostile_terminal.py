@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from .screens import copied, id_of
 from .terminal import Terminal
 from .test_hostile_text import AGENT, HOSTILE, hostile
 
@@ -55,8 +56,11 @@ def test_rig_sees_what_hostile_text_would_do(fresh: Terminal):
 
 
 @pytest.mark.parametrize("words", VERBS, ids=lambda words: ascii(" ".join(words))[:40])
-def test_no_verb_lets_hostile_text_steer_the_terminal(words: list[str], terminal: Terminal, hostile: pathlib.Path):
-    terminal.folder = hostile
+def test_no_verb_lets_hostile_text_steer_the_terminal(
+    words: list[str], terminal: Terminal, hostile: pathlib.Path, tmp_path: pathlib.Path
+):
+    answers = words[0] == "approve"  # what it answers stays open for the other tests
+    terminal.folder = copied(hostile, tmp_path / "copy") if answers else hostile
     before = terminal.steered()
     terminal.start(*words)
     assert terminal.end() in (0, 2)
@@ -74,7 +78,8 @@ def test_timeline_spells_out_what_a_terminal_would_obey(terminal: Terminal, host
 def test_approval_is_whole_and_behind_a_bar(terminal: Terminal, hostile: pathlib.Path):
     terminal.folder = hostile
     shown = terminal.shown("show", "asks")
-    head = shown.index("pay wants to run (request p8)\n")
+    permission = id_of(hostile, "asks", "permission")
+    head = shown.index(f"pay wants to run (request {permission})\n")
     bars: list[str] = []
     rest: list[str] = []
     for line in shown[head:].splitlines()[1:]:
@@ -86,17 +91,17 @@ def test_approval_is_whole_and_behind_a_bar(terminal: Terminal, hostile: pathlib
     )
     assert rest == [
         rest[0],
-        "  windlass approve asks p8",
-        "  windlass deny asks p8 --feedback '...'",
+        f"  windlass approve asks {permission}",
+        f"  windlass deny asks {permission} --feedback '...'",
     ]
-    assert rest[0].startswith("what an approval is bound to: ")
+    assert rest[0].startswith("an approval holds for exactly this call (digest ")
 
 
 def json_spelt() -> str:
     """The text as JSON shows it, made visible after that: what JSON escapes itself stands as JSON writes it."""
     import json
 
-    from windlass.cli.text import visible
+    from windlass.cli.terminal.visible_text import visible
 
     return visible(json.dumps(HOSTILE, ensure_ascii=False)[1:-1])
 
@@ -106,8 +111,8 @@ def test_fake_prompt_cannot_be_taken_for_a_real_one(fresh: Terminal):
     before = fresh.steered()
     fresh.start("run", "--agent", "a.py:agent", "Pay.", "--session", "s")
     fresh.line("y")  # typed before anything was asked: it must not answer
-    shown = fresh.wait_for("what an approval is bound to")
-    mark = re.search(r"behind the mark (\w{3})", shown)
+    shown = fresh.wait_for("an approval holds for exactly")
+    mark = re.search(r"are marked (\w{3}):", shown)
     assert mark is not None
     shown = fresh.wait_for(f"\n{mark[1]}> ")
     lines = shown.splitlines()
@@ -120,4 +125,4 @@ def test_fake_prompt_cannot_be_taken_for_a_real_one(fresh: Terminal):
     fresh.line("n")
     assert fresh.end() == 0
     assert fresh.steered() == before
-    assert "not run (person)" in fresh.history()
+    assert "not run: a person denied this" in fresh.history()

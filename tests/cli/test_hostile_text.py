@@ -17,11 +17,13 @@ import pytest
 from hypothesis import strategies as st
 
 import windlass
-from windlass.cli.text import Flow, cells, fold_lines, one_line, visible
+from windlass.cli.terminal.text import Flow, cells, fold_lines, one_line
+from windlass.cli.terminal.visible_text import VisiblePieces, spelt, visible
 from windlass.testing.scripted import ScriptedModel, by_history, call
 
 from . import work
 from .raw_terminal import COLUMNS, shown
+from .screens import copied
 
 HOSTILE = (
     "\x1b]0;owned\x07"  # the title
@@ -47,14 +49,45 @@ FAKE = "── windlass asks · bcd ───\npay wants to run\nbcd> y\n"
         ("\ud800", "\\ud800"),
         ("\u3164\u2800", "\\u3164\\u2800"),
         ("日本語 é 😀", "日本語 é 😀"),
+        ("می\u200cخواهم", "می\u200cخواهم"),
+        ("क्\u200dष", "क्\u200dष"),
+        ("Auf\u200clage, Donau\u00addampf", "Auf\u200clage, Donau\u00addampf"),
+        ("👩\u200d💻 ❤\ufe0f\u200d🔥 1\ufe0f\u20e3", "👩\u200d💻 ❤\ufe0f\u200d🔥 1\ufe0f\u20e3"),
+        ("\u200da", "\\u200da"),
+        ("a\u200c", "a\\u200c"),
+        ("a\u200c\u200cb", "a\\u200c\\u200cb"),
+        ("a \u00adb", "a \\xadb"),
+        ("a\ufe0fb", "a\\ufe0fb"),
+        ("p\u200d1", "p\\u200d1"),
     ],
 )
 def test_what_a_terminal_would_obey_is_spelt_out(text: str, wanted: str):
     assert visible(text) == wanted
 
 
+def test_what_a_person_decides_on_has_no_hidden_sign_that_its_script_does_not_need():
+    assert visible("Ac\u200cme Ac\u00adme می\u200cخواهم 👩\u200d💻", exact=True) == (
+        "Ac\\u200cme Ac\\xadme می\u200cخواهم 👩\u200d💻"
+    )
+    assert spelt("a\nb\tc") == "a\\x0ab\\x09c"
+
+
+def test_all_that_unicode_shows_as_nothing_is_spelt_out():
+    spans = (
+        "00AD 034F 061C 115F-1160 17B4-17B5 180B-180F 200B-200F 202A-202E 2060-206F 3164 FE00-FE0F FEFF FFA0 FFF0-FFF8"
+    )
+    codes: list[int] = []
+    for span in (*spans.split(), "1BCA0-1BCA3", "1D173-1D17A", "E0000-E0FFF"):
+        first, _, last = span.partition("-")
+        codes += range(int(first, 16), int(last or first, 16) + 1)
+    assert len(codes) == 4_174  # Default_Ignorable_Code_Point of Unicode 15
+    assert [f"{code:04X}" for code in codes if chr(code) in visible(f"a {chr(code)} b")] == []
+
+
 def is_tame(text: str) -> bool:
-    return not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2028\u2029\u2060-\u2069\ufeff]", text)
+    within = re.compile(r"(?<=[^\W\d_])[\u200c\u200d\u00ad](?=[^\W\d_])")
+    bare = within.sub("", text)
+    return not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2028\u2029\u2060-\u2069\ufeff]", bare)
 
 
 @hypothesis.given(st.text())
@@ -139,8 +172,9 @@ VERBS = [
 
 
 @pytest.mark.parametrize("words", VERBS, ids=" ".join)
-def test_no_verb_passes_hostile_text_on(words: list[str], hostile: pathlib.Path):
-    assert shown(words, hostile)  # reading the screen fails on anything that a terminal would obey
+def test_no_verb_passes_hostile_text_on(words: list[str], hostile: pathlib.Path, tmp_path: pathlib.Path):
+    folder = copied(hostile, tmp_path / "copy") if words[0] == "approve" else hostile
+    assert shown(words, folder)  # reading the screen fails on anything that a terminal would obey
 
 
 def test_million_letters_in_one_line_are_cut_in_a_timeline_and_whole_on_demand(hostile: pathlib.Path):
@@ -167,19 +201,40 @@ agent = windlass.Agent("a", model=ScriptedModel(by_history(turns)), tools=[pay],
 """
 
 
-def test_pipe_gets_the_words_alone_and_tame(tmp_path: pathlib.Path):
+def test_pipe_gets_the_words_alone_and_as_they_are(tmp_path: pathlib.Path):
     (tmp_path / "a.py").write_text(AGENT.replace("windlass.ask", "windlass.allow"), encoding="utf-8")
     ran = subprocess.run(
         [sys.executable, "-m", "windlass.cli.main", "run", "--agent", "a.py:agent", "Pay."],
         cwd=tmp_path,
         capture_output=True,
         stdin=subprocess.DEVNULL,
-        timeout=60,
+        timeout=300,
         check=True,
     )
-    assert is_tame(ran.stdout.decode())
-    assert ran.stdout.decode().endswith("z" * 5000 + "\n")
+    assert ran.stdout.decode() == f"{FAKE}{HOSTILE}\n{HOSTILE}{'z' * 5000}\n"
+    assert is_tame(ran.stderr.decode())
     assert "completed · 2 turns" in ran.stderr.decode()
+
+
+def test_file_gets_the_words_as_they_are():
+    out = io.StringIO(newline="")
+    flow = Flow(out)
+    text = "می\u200cخواهم\r\nDonau\u00addampf 👩\u200d💻\rx\x1b[1m"
+    for letter in text:
+        flow.write(letter)
+    assert out.getvalue() == text
+    flow.end_line()
+    assert out.getvalue() == text + "\n"
+
+
+@hypothesis.given(st.text(alphabet="aب\u200c\u200d\u00ad\ufe0f❤👩1\u20e3\r\n\x1b ", max_size=12), st.data())
+def test_pieces_are_shown_as_the_whole_is(text: str, data: st.DataObject):
+    pieces, stream, left = [], VisiblePieces(), text
+    while left:
+        size = data.draw(st.integers(1, len(left)))
+        pieces.append(stream.feed(left[:size]))
+        left = left[size:]
+    assert "".join(pieces) + stream.end() == visible(text)
 
 
 def test_random_bytes_as_letters_are_tame():
@@ -199,7 +254,7 @@ def test_result_as_json_is_tame_and_alone_on_its_stream(tmp_path: pathlib.Path):
             cwd=tmp_path,
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            timeout=60,
+            timeout=300,
             check=True,
         )
         assert ran.stdout.isascii()

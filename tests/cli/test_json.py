@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from windlass.cli.main import VERBS
 from windlass.cli.reference import parser_of
+from windlass.cli.verbs import VERBS
 
 from .screens import Place
 from .test_run import ran
@@ -26,7 +26,13 @@ CASES: dict[str, Callable[[Any], object]] = {
     "cost done --json": lambda found: [row["model"] for row in found],
     "queue held --json": lambda found: [row["text"] for row in found],
     "queue done --json": lambda found: found,
+    "grants done --json": lambda found: found,
+    "jobs done --json": lambda found: found,
+    "files done --json": lambda found: found,
+    "policy check read-only --json": lambda found: (found["policy"], found["default"]),
+    "skills list . --json": lambda found: found["skills"],
     "fork done --at 2 --as twin --json": lambda found: found,
+    "diff done march --json": lambda found: (found["sessions"], found["same"]),
     "replay done --agent agents.py:free --json": lambda found: found["same"],
     "verify done --json": lambda found: [row["sound"] for row in found],
     "prune --older-than 0s --json": lambda found: (
@@ -45,7 +51,13 @@ WANTED: dict[str, object] = {
     "cost done --json": ["scripted"],
     "queue held --json": ["Then sweep the floor.", "Then close the door."],
     "queue done --json": [],
+    "grants done --json": [],
+    "jobs done --json": [],
+    "files done --json": [],
+    "policy check read-only --json": ("read-only", "deny"),
+    "skills list . --json": [],
     "fork done --at 2 --as twin --json": {"session": "twin", "origin": "done", "at_seq": 1},
+    "diff done march --json": (["done", "march"], False),
     "replay done --agent agents.py:free --json": True,
     "verify done --json": [True],
     "prune --older-than 0s --json": True,

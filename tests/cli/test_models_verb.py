@@ -13,12 +13,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from windlass.cli import main as cli
+from windlass.cli import verbs
 from windlass.cli.exits import FAILED, INTERRUPTED, OK, USAGE
 from windlass.cli.main import main
+from windlass.cli.verbs import GROUPS, VERBS
 from windlass.events.errors import UsageError
-from windlass.models import pull as pulling
-from windlass.models.catalogue_data import PRICES_AS_OF
+from windlass.models.catalogue.data import PRICES_AS_OF
+from windlass.models.embedded import pull as pulling
 
 
 @pytest.fixture(autouse=True)
@@ -157,7 +158,7 @@ def test_help_shows_examples_and_exit_codes(capsys: Capture):
     main(["--help"])
     out = capsys.readouterr().out
     assert "windlass models pull embedded" in out
-    assert "exit codes: 0 done, 1 it failed, 2 it was called wrongly, 3 waits" in out
+    assert "exit codes: 0 done, 1 it failed, 2 wrong usage, 3 waits" in out
     main(["models", "--help"])
     assert "WINDLASS_CACHE" in capsys.readouterr().out
 
@@ -181,9 +182,9 @@ def raises(error: BaseException) -> Callable[..., int]:
 def test_errors_become_exit_codes(
     error: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ):
-    from windlass.cli import models_verb
+    from windlass.cli.verbs.setup import models
 
-    monkeypatch.setattr(models_verb, "run", raises(error))
+    monkeypatch.setattr(models, "run", raises(error))
     monkeypatch.setattr(sys, "stdout", sys.stdout)
     assert main(["models"]) == code
     assert capsys.readouterr().err == said
@@ -202,12 +203,25 @@ def test_script_as_a_process_imports_only_what_it_needs():
 def test_every_verb_has_its_module():
     import importlib
 
-    for module, summary in cli.VERBS.values():
-        found = importlib.import_module(module)
-        assert callable(found.configure)
-        assert callable(found.run)
-        assert summary
+    for name, verb in VERBS.items():
+        module = importlib.import_module(verb.module)
+        assert verb.module.rpartition(".")[2].rstrip("_") == name
+        assert callable(module.configure)
+        assert callable(module.run)
+        assert verb.summary
 
 
-def test_every_verb_stands_in_one_group_of_the_help():
-    assert [name for names in cli.GROUPS.values() for name in names.split()] == list(cli.VERBS)
+def test_every_module_of_a_group_is_a_verb_of_it():
+    folder = pathlib.Path(verbs.__file__).parent
+    for group, names in GROUPS.values():
+        modules = {path.stem for path in (folder / group).glob("*.py")} - {"__init__"}
+        assert {name.removesuffix("_") for name in modules} == set(names)
+
+
+def test_describing_a_verb_imports_nothing_of_the_runtime():
+    program = (
+        "import sys; from windlass.cli.reference import cli_page; cli_page();"
+        "heavy = {'asyncio', 'msgspec', 'windlass.runtime', 'windlass.kernel', 'windlass.store'} & set(sys.modules);"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

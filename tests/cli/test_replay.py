@@ -10,7 +10,7 @@ import pytest
 
 from windlass.cli.main import main
 
-from .screens import Case, look
+from .screens import Case, look, wanted
 
 AGENTS = """
 import windlass
@@ -46,7 +46,6 @@ def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
     (tmp_path / "more.py").write_text(AGENTS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
-    monkeypatch.delenv("WINDLASS_STORE", raising=False)
     assert main(["run", "--agent", "more.py:first", "Pay it.", "--session", "s", "--quiet"]) == 0
     assert (tmp_path / "paid").read_text() == "x"
     return tmp_path
@@ -96,7 +95,7 @@ def test_other_policy_judges_the_calls_again(folder: pathlib.Path, capsys: pytes
     assert gone == "-  paid 7"
     assert "not on Sundays" in came
     assert main([*words, "--at", str(END - 1)]) == 1
-    assert "it went otherwise before record 15 already" in capsys.readouterr().out
+    assert "it went differently before record 15 already" in capsys.readouterr().out
     assert main([*words, "--at", str(END - 1), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["same"] is False
 
@@ -144,7 +143,7 @@ SCREENS = [
  assistant
 -  Done: I-7 is paid.
 +  Paid.
-it went otherwise; look at it with: windlass logs other
+it went differently; look at it with: windlass logs other
 """,
     ),
     Case(
@@ -170,4 +169,6 @@ windlass: --at 99: session 'done' has the records 1 to 16
 
 @pytest.mark.parametrize("case", SCREENS, ids=[case.name for case in SCREENS])
 def test_whole_screen(case, terminal, place):
-    assert look(terminal, case, place(case.place)) == (case.code, case.shown)
+    here = place(case.place)
+    screen = wanted(case, here)
+    assert look(terminal, case, here) == screen

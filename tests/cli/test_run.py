@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from . import work
-from .screens import settled
+from .screens import id_of, settled
 from .terminal import PATIENCE_S, PROGRAM, Terminal
 
 
@@ -29,14 +29,14 @@ def screen(folder: pathlib.Path) -> Iterator[Terminal]:
 
 
 def ran(folder: pathlib.Path, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    environ = {key: value for key, value in os.environ.items() if key != "WINDLASS_STORE"}
+    environ = {**os.environ, "WINDLASS_STORE": "windlass.db"}
     return subprocess.run(
         [*PROGRAM, *words],
         cwd=folder,
         input=given,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         env=environ,
     )
@@ -63,16 +63,19 @@ def test_quiet_and_json(folder: pathlib.Path):
 
 def test_prompt_from_a_pipe_and_from_files(folder: pathlib.Path):
     (folder / "notes.txt").write_text("seven", encoding="utf-8")
-    words = ["run", "--agent", "agents.py:free", "--session", "s", "--file", "notes.txt", "Look:"]
+    words = ["run", "--agent", "agents.py:free", "--session", "s", "--attach", "notes.txt", "Look:"]
     assert ran(folder, *words, given="from a pipe\n").returncode == 0
     text = ran(folder, "inspect", "s").stdout
-    assert "│ Look:\n│ \n│ from a pipe\n│ [file notes.txt]\n│ seven\n" in text
+    assert (
+        "│ Look:\n│ \n│ from a pipe\n│ [attached file 'notes.txt']\n│ seven\n│ [end of the attached file 'notes.txt']\n"
+        in text
+    )
 
 
 def test_nothing_to_do_is_wrong_usage(folder: pathlib.Path):
     done = ran(folder, "run", "--agent", "agents.py:free")
     assert done.returncode == 2
-    assert "nothing to do: write a prompt, pipe one in, or name a --session to go on with" in done.stderr
+    assert "nothing to do: write a prompt, pipe one in, or name a --session to resume" in done.stderr
 
 
 def test_nobody_there_ends_asked_and_an_approval_lets_it_go_on(folder: pathlib.Path):
@@ -82,17 +85,38 @@ def test_nobody_there_ends_asked_and_an_approval_lets_it_go_on(folder: pathlib.P
     assert ran(folder, "approve", "march", "--wait", "0").returncode == 0
     went_on = ran(folder, "run", "--agent", "agents.py:clerk", "--session", "march")
     assert (went_on.returncode, went_on.stdout) == (0, "Done: I-7 is paid.\n")
-    assert "approved            p8 by " in ran(folder, "logs", "march").stdout
+    assert f"approved            {id_of(folder, 'march', 'permission')} by " in ran(folder, "logs", "march").stdout
+
+
+def test_an_approval_for_a_pattern_lets_what_fits_pass_and_the_rest_is_asked_about(folder: pathlib.Path):
+    words = ["run", "--agent", "agents.py:look", "--session", "s"]
+    assert ran(folder, *words, "Read them.").returncode == 3
+    shown = ran(folder, "show", "s").stdout
+    assert "│ subject: a.txt\n" in shown
+    assert f'│   "path": "{folder / "a.txt"}",\n' in shown
+    approved = ran(folder, "approve", "s", "--pattern", "?.txt", "--wait", "0")
+    assert "read may run, and so may calls of it whose subject fits '?.txt'\n" in approved.stdout
+    asked = ran(folder, *words)
+    assert asked.returncode == 3
+    log = ran(folder, "logs", "s", "--all").stdout
+    assert (log.count("permission asked"), log.count("by a standing approval")) == (2, 1)
+    shown = ran(folder, "show", "s").stdout
+    assert "subject:" not in shown
+    assert "a\\u001b[2J\\nb.txt" in shown
+    assert "\x1b" not in shown
+    assert ran(folder, "approve", "s", "--wait", "0").returncode == 0
+    done = ran(folder, *words)
+    assert (done.returncode, done.stdout) == (0, "Read.\n")
 
 
 def test_approval_on_the_terminal(screen: Terminal):
     screen.start("run", "--agent", "agents.py:clerk", "Pay it.")
     screen.wait_for("> ")
     screen.line("perhaps")
-    screen.wait_for("write y, s, n, n and why, or stop")
+    screen.wait_for("write y, s, n (with a reason, if you like) or stop")
     screen.wait_for("> ", times=2)
     screen.line("n ask Ada first")
-    screen.wait_for("not run (person)")
+    screen.wait_for("not run: a person denied this")
     assert screen.end() == 0
 
 
@@ -106,6 +130,37 @@ def test_going_on_asks_what_is_open(folder: pathlib.Path, screen: Terminal):
     assert screen.end() == 0
 
 
+def test_resuming_what_has_ended_says_that_nothing_was_done(folder: pathlib.Path):
+    words = ["run", "--agent", "agents.py:free", "--session", "s"]
+    first = ran(folder, *words, "Pay it.")
+    assert "nothing was left to do" not in first.stderr
+    again = ran(folder, *words)
+    assert (again.returncode, again.stdout) == (0, "")
+    assert "nothing was left to do; this is how it ended before:\ncompleted" in again.stderr
+
+
+def test_a_prompt_on_a_terminal_asks_first_what_is_open(folder: pathlib.Path, screen: Terminal):
+    assert ran(folder, "run", "--agent", "agents.py:clerk", "Pay it.", "--session", "march").returncode == 3
+    screen.start("run", "--agent", "agents.py:clerk", "And then?", "--session", "march")
+    screen.wait_for("pay wants to run")
+    screen.wait_for("> ")
+    screen.line("y")
+    screen.wait_for("Done: I-7 is paid.")
+    screen.end()  # the clerk has no words for the prompt that follows
+    told = ran(folder, "logs", "march").stdout
+    assert told.index("And then?") < told.index("approved") < told.index("Done: I-7 is paid.")
+
+
+def test_what_somebody_else_answers_is_asked_no_longer(folder: pathlib.Path, screen: Terminal):
+    assert ran(folder, "run", "--agent", "agents.py:clerk", "Pay it.", "--session", "march").returncode == 3
+    screen.start("run", "--agent", "agents.py:clerk", "--session", "march")
+    screen.wait_for("> ")
+    assert ran(folder, "approve", "march", "--wait", "20").returncode == 0
+    screen.wait_for("Done: I-7 is paid.")
+    assert screen.end() == 0
+    assert "never retrieved" not in screen.history()
+
+
 def test_ctrl_c_interrupts_and_it_can_go_on(folder: pathlib.Path, screen: Terminal):
     screen.start("run", "--agent", "agents.py:slow", "Wait.", "--session", "s")
     screen.wait_for("session s in windlass.db")
@@ -117,7 +172,7 @@ def test_ctrl_c_interrupts_and_it_can_go_on(folder: pathlib.Path, screen: Termin
         "^C",
         "(interrupting; Ctrl-C again leaves at once)",
         "interrupted · 1 turn · about 2 in, 16,384 out · $0 · 0 s",
-        "go on with: windlass run --agent agents.py:slow --session s",
+        "resume with: windlass run --agent agents.py:slow --session s",
     ]
     assert "run interrupted" in ran(folder, "logs", "s").stdout
 
@@ -137,6 +192,18 @@ def test_second_ctrl_c_leaves_at_once(folder: pathlib.Path, screen: Terminal):
     screen.key("C-c")
     assert screen.end() == 130
     assert "Traceback" not in screen.history()
+
+
+@pytest.mark.parametrize("times", [2, 5])
+def test_ctrl_c_again_and_again_tears_nothing_apart(folder: pathlib.Path, screen: Terminal, times: int):
+    screen.start("run", "--agent", "agents.py:deaf", "Wait.", "--session", "s")
+    screen.wait_for("→ stare()")
+    screen.key("C-c")
+    screen.wait_for("interrupting")
+    screen.key(*["C-c"] * times)
+    assert screen.end() == 130
+    left = screen.history().partition("leaves at once)\n")[2].strip("^C\n")
+    assert left in ("", "✗ outcome unknown: it was cut off while it ran")
 
 
 def test_logs_follow_what_another_process_does(folder: pathlib.Path, screen: Terminal):

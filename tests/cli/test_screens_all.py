@@ -13,15 +13,42 @@ import sys
 import pytest
 
 from windlass.cli.help_text import fitted
-from windlass.cli.main import VERBS, main
+from windlass.cli.main import main
 from windlass.cli.reference import parser_of
-from windlass.cli.text import cells
-from windlass.models.catalogue import default_catalogue
+from windlass.cli.terminal.text import cells
+from windlass.cli.verbs import VERBS
+from windlass.models.catalogue.names import default_catalogue
 
-from . import test_replay, test_screens_begin, test_screens_look, test_screens_move, test_screens_say
-from .screens import PROVEN, proven, proves, settled
+from . import (
+    test_changed_files,
+    test_grants,
+    test_jobs_verb,
+    test_labels,
+    test_policy_verb,
+    test_replay,
+    test_schedule_verb,
+    test_screens_begin,
+    test_screens_look,
+    test_screens_move,
+    test_screens_say,
+    test_signal_verb,
+    test_skills_verb,
+    test_worker_verb,
+)
+from .screens import PROVEN, proven, proves, settled, with_ids
 from .terminal import PROGRAM, Terminal
 
+ALSO_PROVEN_IN = (
+    test_changed_files,
+    test_grants,
+    test_jobs_verb,
+    test_labels,
+    test_policy_verb,
+    test_worker_verb,
+    test_schedule_verb,
+    test_signal_verb,
+    test_skills_verb,
+)
 CASES = [
     *test_replay.SCREENS,
     *test_screens_begin.SCREENS,
@@ -61,13 +88,19 @@ def test_help_stands_on_the_screen_as_it_was_fitted(terminal: Terminal, bare: pa
     assert terminal.shown("fork", "--help").endswith(
         """
 examples:
-  windlass fork march                a new session that goes on from where march
-                                     is now
-  windlass fork march --at 40 --as march-retry      from behind record 40, under
+  windlass fork march                a new session that continues from where
+                                     march is now
+  windlass fork march --at 40 --as march-retry      from after record 40, under
                                                     this id
+  windlass fork march --deny p40 --as march-no      what if somebody had said
+                                                    no?
+  windlass fork march --reopen q52   ask again what was asked there; then
+                                     'windlass answer'
 
-The history is shared, not copied. What was open at that point is closed in the
-fork; march itself is not touched.
+The history is shared, not copied; march itself is not touched. What was open at
+that point is closed in the fork. With --approve, --deny or --reopen the fork
+begins where that was asked, and it is open there again, with whatever else was
+asked at that point.
 """
     )
 
@@ -82,7 +115,7 @@ def test_long_ids_leave_room_for_what_a_session_waits_for(columns: int, made: pa
         asked = terminal.shown("ps", "--agent", "clerk")
     assert name in told.replace("\n", "")
     assert "the march one" in told
-    assert "permission p8 (pay)" in asked.replace("\n    ", " ")
+    assert with_ids("permission <permission of march> (pay)", folder) in asked.replace("\n    ", " ")
 
 
 @pytest.mark.parametrize("words", ["ps", "logs march --all", "cost", "verify", "models"])
@@ -114,8 +147,8 @@ def test_damage_is_found_and_its_place_named(terminal: Terminal, place):
     base.execute(f"update appends set data = {changed}")
     base.close()
     terminal.folder = folder
-    lines = settled(terminal.shown("verify", code=1)).splitlines()
-    assert lines[0] == "ok       wired   12 records  HASH"
+    lines = terminal.shown("verify", code=1).splitlines()
+    assert settled(lines[0]) == "ok       wired N records  HASH"
     (at,) = [number for number, line in enumerate(lines) if line.startswith("DAMAGED  done")]
     assert lines[at] == "DAMAGED  done     0 records"
     assert lines[at + 1].startswith("         chain at record 2: ")
@@ -123,7 +156,7 @@ def test_damage_is_found_and_its_place_named(terminal: Terminal, place):
         "3 of 6 sessions damaged: 'windlass logs' shows what stands before the damage,\n"
         "  and 'windlass fork SESSION --at SEQ' goes on from there"
     )
-    assert "again goes on from record 1 of done" in terminal.shown("fork", "done", "--at", "1", "--as", "again")
+    assert "again continues from record 1 of done" in terminal.shown("fork", "done", "--at", "1", "--as", "again")
 
 
 @proves("models", "normal", "empty")
@@ -172,15 +205,22 @@ def test_chat_begins_with_its_setup_talks_and_says_how_to_go_on(terminal: Termin
         "policy  your own tools and reading run, the rest is asked\n"
         "folder  HERE\n"
         "/help lists the commands · Ctrl-C stops a run · Ctrl-D leaves\n"
-        "whatever needs your word is asked behind the mark abc\n"
+        "requests to you are marked abc: no model has seen these letters\n"
         "> Pay I-7.\n"
         "  I will pay it.\n"
         '→ pay(invoice="I-7", cents=1200)\n'
         "← paid I-7\n"
         "  Done: I-7 is paid.\n"
         "(completed; 20 in, 20 out, $0)\n"
-        "session s is kept; go on with\n  windlass chat --agent agents.py:free --session s\n"
+        "session s is kept; resume it with\n  windlass chat --agent agents.py:free --session s\n"
     )
+
+
+@proves("anchor", "normal")
+def test_anchors_are_lines_of_json(terminal: Terminal, made: pathlib.Path):
+    terminal.folder = made
+    said = terminal.shown("anchor", "done").replace("\n", "")
+    assert re.fullmatch(r'{"tenant":"default","session":"done","seq":\d+,"hash":"[\w-]{32}","at_ms":\d+}', said), said
 
 
 @proves("demo", "normal")
@@ -195,7 +235,7 @@ def test_demo_tells_a_session_from_its_question_to_its_log(terminal: Terminal, t
     assert "12:34" in said[0]
     shown = shown.replace(said[0], "  (the answer)")
     assert shown == (
-        "session demo-1 in windlass-demo.db\n"
+        "session demo-1 in windlass.db\n"
         "tools   add(x, y), clock(city)   model   SmolLM2 135M, in this process\n"
         "\n"
         "? What time is it in Oslo?\n"
@@ -209,9 +249,9 @@ def test_demo_tells_a_session_from_its_question_to_its_log(terminal: Terminal, t
         "cost    $0, N in, N out (tokens)\n"
         "\n"
         "every step is in the log, sealed by a hash chain; look at it with\n"
-        "  windlass logs demo-1 --store windlass-demo.db\n"
-        "  windlass verify demo-1 --store windlass-demo.db\n"
-        "  windlass inspect demo-1 --store windlass-demo.db\n"
+        "  windlass logs demo-1\n"
+        "  windlass verify demo-1\n"
+        "  windlass inspect demo-1\n"
     )
 
 
@@ -228,12 +268,19 @@ def test_sim_says_what_the_world_was_like(terminal: Terminal, bare: pathlib.Path
 
 @proves("completion", "normal")
 @pytest.mark.parametrize(
-    ("typed", "completed"), [("windlass app", "windlass approve"), ("windlass verify --js", "windlass verify --json")]
+    ("typed", "completed"),
+    [
+        ("windlass app", "windlass approve"),
+        ("windlass verify --js", "windlass verify --json"),
+        ("windlass show mar", "windlass show march"),
+        ("windlass run --session mar", "windlass run --session march"),
+        ("windlass diff march pol", "windlass diff march poll"),
+    ],
 )
-def test_completion_completes_when_tab_is_pressed(typed: str, completed: str, terminal: Terminal, bare: pathlib.Path):
+def test_completion_completes_when_tab_is_pressed(typed: str, completed: str, terminal: Terminal, made: pathlib.Path):
     script = subprocess.run([*PROGRAM, "completion", "bash"], capture_output=True, text=True, check=True).stdout
-    (bare / "bashrc").write_text(f"PS1='$ '\n{script}", encoding="utf-8")
-    terminal.folder = bare
+    (made / "bashrc").write_text(f"PS1='$ '\nwindlass() {{ {' '.join(PROGRAM)} \"$@\"; }}\n{script}", encoding="utf-8")
+    terminal.folder = made
     terminal.execute(["bash", "--noprofile", "--rcfile", "bashrc", "-i"])
     terminal.wait_for("$ ")
     terminal.type(typed)
@@ -245,6 +292,8 @@ def test_completion_for_fish_knows_every_verb(capsys: pytest.CaptureFixture[str]
     assert main(["completion", "fish"]) == 0
     said = capsys.readouterr().out
     assert all(f"__fish_seen_subcommand_from {verb}'" in said for verb in VERBS)
+    assert "__fish_seen_subcommand_from approve' -f -a '(windlass ps --ids" in said
+    assert "__fish_seen_subcommand_from run' -l session -x -a '(windlass ps --ids" in said
 
 
 def test_project_of_init_has_a_test_that_passes(terminal: Terminal, tmp_path: pathlib.Path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .screens import Case, look
+from .screens import Case, look, wanted
 
 SCREENS = [
     Case(
@@ -14,7 +14,7 @@ SCREENS = [
         place="bare",
         shown="""\
 session s in windlass.db · model scripted · tools pay
-whatever needs your word is asked behind the mark abc
+requests to you are marked abc: no model has seen these letters
   I will pay it.
 → pay(invoice="I-7", cents=1200)
 ← paid I-7
@@ -39,7 +39,7 @@ windlass: session 'done' belongs to agent 'free', not to 'clerk'
         place="bare",
         shown="""\
 windlass: nothing to do: write a prompt, pipe one in, or name a --session to
-  go on with
+  resume
 """,
     ),
     Case(
@@ -80,7 +80,8 @@ windlass: no model 'xyzzy': run 'windlass models' to list them, or write
         code=2,
         place="bare",
         shown="""\
-windlass: no policy 'lax': write standard, allow-all, read-only or FILE.py:NAME
+windlass: no policy 'lax': write standard, allow-all, read-only,
+  workspace-write, sandboxed, FILE.toml, FILE.yaml or FILE.py:NAME
 """,
     ),
     Case(
@@ -91,7 +92,7 @@ windlass: no policy 'lax': write standard, allow-all, read-only or FILE.py:NAME
         place="bare",
         shown="""\
 windlass: the embedded model is not on this machine: run 'windlass models pull
-  embedded' (93 MB, once)
+  embedded' (93 MB, once), or set a key such as ANTHROPIC_API_KEY
 """,
     ),
     Case(
@@ -163,7 +164,7 @@ next
         place="bare",
         before=("init mine",),
         shown="""\
-windlass: 'mine/agent.py' is there already: name a folder without it
+windlass: 'mine/agent.py' exists already: name another folder
 """,
     ),
     Case(
@@ -240,4 +241,6 @@ windlass: --steps 20: a world needs at least 200 to get into trouble
 
 @pytest.mark.parametrize("case", SCREENS, ids=[case.name for case in SCREENS])
 def test_whole_screen(case, terminal, place):
-    assert look(terminal, case, place(case.place)) == (case.code, case.shown)
+    here = place(case.place)
+    screen = wanted(case, here)
+    assert look(terminal, case, here) == screen

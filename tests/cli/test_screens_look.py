@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .screens import Case, look
+from .screens import Case, look, wanted
 
 SCREENS = [
     Case(
@@ -13,11 +13,11 @@ SCREENS = [
         words="ps",
         shown="""\
 SESSION  STATE     AGENT   AGE    COST  WAITING FOR             TITLE
-wired    asked     banker  0 s    $0    settle c6.0 (wire)      -
-poll     asked     poll    0 s    $0    question q9 (ask_user)  the poll one
-march    asked     clerk   0 s    $0    permission p8 (pay)     the march one
+wired    asked     banker  0 s    $0    settle <call of wired> (wire)      -
+poll     asked     poll    0 s    $0    question <question of poll> (ask_user)  the poll one
+march    asked     clerk   0 s    $0    permission <permission of march> (pay)     the march one
 done     idle      free    0 s    $0    -                       the done one
-asleep   sleeping  tired   0 s    $0    its time, in 23 h       -
+asleep   sleeping  tired   0 s    $0    a timer, in 23 h        -
 held     idle      slow    0 s    $0    -                       -
 """,
     ),
@@ -67,11 +67,11 @@ windlass: there is no store at 'windlass.db': name one with --store or
     1  12:00:00  session started     “the done one”; agent free, model scripted,
                                      tools: pay
     2  12:00:00  prompt              Pay I-7.
-    3  12:00:00  run started         r3 (prompt)
+    3  12:00:00  run started         <run of done> (prompt)
     6  12:00:00  model replied       I will pay it.
                                      → pay(invoice="I-7", cents=1200)
                                      (10 in, 10 out, 0 s)
-   10  12:00:00  tool finished       pay [c6.0]: paid I-7
+   10  12:00:00  tool finished       pay [<call of done>]: paid I-7
    14  12:00:00  model replied       Done: I-7 is paid.
                                      (10 in, 10 out, 0 s)
    16  12:00:00  run completed       completed; 2 turns, 20 in, 20 out, $0
@@ -85,18 +85,19 @@ windlass: there is no store at 'windlass.db': name one with --store or
        2026-01-01 UTC
     1  12:00:00  session started     agent banker, model scripted, tools: wire
     2  12:00:00  prompt              Send it.
-    3  12:00:00  run started         r3 (prompt)
+    3  12:00:00  run started         <run of wired> (prompt)
     4  12:00:00  turn                1
     5  12:00:00  model requested     scripted, attempt 1
     6  12:00:00  model replied       → wire(account="A-1")
                                      (10 in, 10 out, 0 s)
-    7  12:00:00  tool requested      wire [c6.0]
-    8  12:00:00  tool allowed        wire [c6.0] by default standard
-    9  12:00:00  tool started        wire [c6.0], attempt 1
+    7  12:00:00  tool requested      wire [<call of wired>]
+    8  12:00:00  tool allowed        wire [<call of wired>], by the default of the policy
+                                     standard
+    9  12:00:00  tool started        wire [<call of wired>], attempt 1
    10  12:00:00  session resumed     epoch 2, by process 7
-   11  12:00:00  outcome unknown     wire [c6.0]
+   11  12:00:00  outcome unknown     wire [<call of wired>]
    12  12:00:00  run asked           awaiting people; 1 turn, 10 in, 10 out, $0
-                                     waits for c6.0
+                                     waits for <call of wired>
 """,
     ),
     Case(
@@ -104,7 +105,7 @@ windlass: there is no store at 'windlass.db': name one with --store or
         kind="empty",
         words="logs done --after 99",
         shown="""\
-session done has no record behind 99
+session done has no record after 99
 """,
     ),
     Case(
@@ -122,7 +123,7 @@ windlass: no session 'nobody' in 'windlass.db': 'windlass ps' lists them
         words="show march",
         shown="""\
 session  march  “the march one”
-state    asked: waits for permission p8 (pay)
+state    asked: waits for permission <permission of march> (pay)
 agent    clerk   model scripted   mode interactive
 tools    pay
 log      10 records, 1 turn
@@ -130,14 +131,14 @@ used     10 in, 10 out (tokens), $0
 begun    2026-01-01 12:00:00 UTC
 changed  2026-01-01 12:00:00 UTC
 
-pay wants to run (request p8)
+pay wants to run (request <permission of march>)
 │ {
 │   "invoice": "I-7",
 │   "cents": 1200
 │ }
-what an approval is bound to: DIGEST
-  windlass approve march p8
-  windlass deny march p8 --feedback '...'
+an approval holds for exactly this call (digest DIGEST)
+  windlass approve march <permission of march>
+  windlass deny march <permission of march> --feedback '...'
 """,
     ),
     Case(
@@ -146,7 +147,7 @@ what an approval is bound to: DIGEST
         words="show wired",
         shown="""\
 session  wired
-state    asked: waits for settle c6.0 (wire)
+state    asked: waits for settle <call of wired> (wire)
 agent    banker   model scripted   mode interactive
 tools    wire
 log      12 records, 1 turn
@@ -154,10 +155,14 @@ used     10 in, 10 out (tokens), $0
 begun    2026-01-01 12:00:00 UTC
 changed  2026-01-01 12:00:00 UTC
 
-the outcome of wire [c6.0] is unknown; say what happened with
-  windlass settle wired c6.0 happened
-  windlass settle wired c6.0 did_not_happen
-  windlass settle wired c6.0 run_again
+wire [<call of wired>] was cut off while it ran, and may have had its effect
+│ {
+│   "account": "A-1"
+│ }
+say what happened:
+  windlass settle wired <call of wired> happened
+  windlass settle wired <call of wired> did_not_happen
+  windlass settle wired <call of wired> run_again
 """,
     ),
     Case(
@@ -166,7 +171,7 @@ the outcome of wire [c6.0] is unknown; say what happened with
         words="show held",
         shown="""\
 session  held
-state    idle: its last run was stopped and may go on
+state    idle: its last run was stopped and may continue
 agent    slow   model scripted   mode interactive
 tools    none
 log      14 records, 1 turn
@@ -219,11 +224,28 @@ windlass: no session 'nobody' in 'windlass.db': 'windlass ps' lists them
 """,
     ),
     Case(
+        verb="files",
+        kind="empty",
+        words="files done",
+        shown="""\
+no tool of session 'done' reported a changed file
+""",
+    ),
+    Case(
+        verb="files",
+        kind="error",
+        words="files nobody",
+        code=2,
+        shown="""\
+windlass: no session 'nobody' in 'windlass.db': 'windlass ps' lists them
+""",
+    ),
+    Case(
         verb="inspect",
         kind="normal",
         words="inspect done",
         shown="""\
-session done behind record 16, for scripted
+session done after record 16, for scripted
 
 instructions   0
 tools         65
@@ -242,7 +264,7 @@ tools
 │ I will pay it.
 │ → pay(invoice="I-7", cents=1200)
 
-[10:c6.0] result of pay
+[10:<call of done>] result of pay
 │ paid I-7
 
 [14] assistant
@@ -254,7 +276,7 @@ tools
         kind="empty",
         words="inspect done --at 1",
         shown="""\
-session done behind record 1, for scripted
+session done after record 1, for scripted
 
 instructions   0
 tools         65
@@ -275,7 +297,7 @@ the history is empty: the model has been told nothing yet
         words="inspect done --at 99",
         code=2,
         shown="""\
-windlass: session 'done' ends at record 16: --at 99 is behind its end
+windlass: session 'done' ends at record 16: --at 99 is past its end
 """,
     ),
     Case(
@@ -317,7 +339,7 @@ no session in windlass.db yet: nothing was spent
         words="ps --waiting --agent clerk",
         shown="""\
 SESSION  STATE  AGENT  AGE    COST  WAITING FOR          TITLE
-march    asked  clerk  0 s    $0    permission p8 (pay)  the march one
+march    asked  clerk  0 s    $0    permission <permission of march> (pay)  the march one
 """,
     ),
     Case(
@@ -341,6 +363,24 @@ ok       done    16 records  HASH
 ok       asleep   9 records  HASH
 ok       held    14 records  HASH
 6 sessions, every record as it was written
+""",
+    ),
+    Case(
+        verb="anchor",
+        kind="empty",
+        words="anchor",
+        place="empty",
+        shown="""\
+no session in windlass.db yet: there is nothing to note
+""",
+    ),
+    Case(
+        verb="anchor",
+        kind="error",
+        words="anchor nobody",
+        code=2,
+        shown="""\
+windlass: no session 'nobody' in 'windlass.db': 'windlass ps' lists them
 """,
     ),
     Case(
@@ -411,9 +451,9 @@ remark  sessions    3 wait for a person: 'windlass ps --waiting'
         kind="normal",
         words="queue held",
         shown="""\
-i6  Then sweep the floor.
-i8  Then close the door.
-they wait for a word: 'windlass wake held' lets the session go on
+<prompt 1 of held>  Then sweep the floor.
+<prompt 2 of held>  Then close the door.
+the queue is held: 'windlass wake held' lets the session go on with it
 """,
     ),
     Case(
@@ -427,10 +467,10 @@ no prompt waits in session 'done'
     Case(
         verb="queue",
         kind="error",
-        words="queue held --drop i2",
+        words="queue held --drop i999",
         code=2,
         shown="""\
-windlass: no prompt 'i2' waits in session 'held': waiting are i6, i8
+windlass: no prompt 'i999' waits in session 'held': waiting are <prompt 1 of held>, <prompt 2 of held>
 """,
     ),
 ]
@@ -438,4 +478,6 @@ windlass: no prompt 'i2' waits in session 'held': waiting are i6, i8
 
 @pytest.mark.parametrize("case", SCREENS, ids=[case.name for case in SCREENS])
 def test_whole_screen(case, terminal, place):
-    assert look(terminal, case, place(case.place)) == (case.code, case.shown)
+    here = place(case.place)
+    screen = wanted(case, here)
+    assert look(terminal, case, here) == screen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .screens import Case, look
+from .screens import Case, look, wanted
 
 SCREENS = [
     Case(
@@ -12,7 +12,7 @@ SCREENS = [
         kind="normal",
         words="fork done --as again",
         shown="""\
-again goes on from record 16 of done
+again continues from record 16 of done
   windlass run --agent FILE.py:free --session again 'what to do now'
 """,
     ),
@@ -21,8 +21,8 @@ again goes on from record 16 of done
         kind="normal",
         words="fork done --at 10 --as again",
         shown="""\
-again goes on from record 9 of done
-(record 10 lies within an append; the one before it ends at 9)
+again continues from record 9 of done
+(record 10 is in the middle of an append: the fork begins before it)
   windlass run --agent FILE.py:free --session again 'what to do now'
 """,
     ),
@@ -52,7 +52,71 @@ windlass: --at 99: session 'done' has the records 1 to 16
         words="fork done --as march",
         code=2,
         shown="""\
-windlass: session 'march' is there already: give the fork another id with --as
+windlass: session 'march' exists already: give the fork another id with --as
+""",
+    ),
+    Case(
+        verb="fork",
+        kind="normal",
+        words="fork march --deny <permission of march> --as march-no",
+        shown="""\
+march-no continues from record N of march, where <permission of march> (pay) is denied
+  windlass run --agent FILE.py:clerk --session march-no
+""",
+    ),
+    Case(
+        verb="fork",
+        kind="error",
+        words="fork march --deny p999",
+        code=2,
+        shown="""\
+windlass: session 'march' never asked 'p999': 'windlass logs' names what it
+  asked
+""",
+    ),
+    Case(
+        verb="fork",
+        kind="error",
+        words="fork march --approve q12",
+        code=2,
+        shown="""\
+windlass: q12 is a question: use --reopen q12, then 'windlass answer'
+""",
+    ),
+    Case(
+        verb="diff",
+        kind="normal",
+        words="diff done march",
+        code=1,
+        shown="""\
+--- done
++++ march
+@@ -4,6 +4,4 @@
+   I will pay it.
+   → pay(invoice="I-7", cents=1200)
+-result of pay
+-  paid I-7
+-assistant
+-  Done: I-7 is paid.
++error of pay
++  [this call has no result yet]
+""",
+    ),
+    Case(
+        verb="diff",
+        kind="empty",
+        words="diff done done",
+        shown="""\
+the same was said in both: 9 lines
+""",
+    ),
+    Case(
+        verb="diff",
+        kind="error",
+        words="diff done nosuch",
+        code=2,
+        shown="""\
+windlass: no session 'nosuch' in 'windlass.db': 'windlass ps' lists them
 """,
     ),
     Case(
@@ -179,4 +243,6 @@ windlass: --older-than 'soon': write a number and one of s, m, h, d, w, such
 
 @pytest.mark.parametrize("case", SCREENS, ids=[case.name for case in SCREENS])
 def test_whole_screen(case, terminal, place):
-    assert look(terminal, case, place(case.place)) == (case.code, case.shown)
+    here = place(case.place)
+    screen = wanted(case, here)
+    assert look(terminal, case, here) == screen

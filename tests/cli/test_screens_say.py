@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .screens import Case, look
+from .screens import Case, look, wanted
 
 SCREENS = [
     Case(
@@ -12,14 +12,14 @@ SCREENS = [
         kind="normal",
         words="approve march --wait 0",
         shown="""\
-pay wants to run (request p8)
+pay wants to run (request <permission of march>)
 │ {
 │   "invoice": "I-7",
 │   "cents": 1200
 │ }
-what an approval is bound to: DIGEST
-approved p8: pay may run
-kept in the inbox; nobody drives this session now. It goes on when agent
+an approval holds for exactly this call (digest DIGEST)
+approved <permission of march>: pay may run
+kept in the inbox; nobody drives this session now. It continues when agent
   'clerk' is run:
   windlass run --agent FILE.py:clerk --session march
 """,
@@ -30,17 +30,17 @@ kept in the inbox; nobody drives this session now. It goes on when agent
         words="approve done",
         code=2,
         shown="""\
-windlass: session 'done' waits for no permission: 'windlass show done' says
-  what it does
+windlass: session 'done' is not waiting for a permission: 'windlass show done'
+  says what it does
 """,
     ),
     Case(
         verb="approve",
         kind="error",
-        words="approve march p9",
+        words="approve march p999",
         code=2,
         shown="""\
-windlass: no open permission 'p9' in session 'march': open are p8 (pay)
+windlass: session 'march' has no open permission 'p999'; open: <permission of march> (pay)
 """,
     ),
     Case(
@@ -48,8 +48,8 @@ windlass: no open permission 'p9' in session 'march': open are p8 (pay)
         kind="normal",
         words="deny march --feedback 'ask Ada first' --wait 0",
         shown="""\
-denied p8: pay does not run, the model is told so
-kept in the inbox; nobody drives this session now. It goes on when agent
+denied <permission of march>: pay does not run, the model is told so
+kept in the inbox; nobody drives this session now. It continues when agent
   'clerk' is run:
   windlass run --agent FILE.py:clerk --session march
 """,
@@ -60,8 +60,8 @@ kept in the inbox; nobody drives this session now. It goes on when agent
         words="deny done",
         code=2,
         shown="""\
-windlass: session 'done' waits for no permission: 'windlass show done' says
-  what it does
+windlass: session 'done' is not waiting for a permission: 'windlass show done'
+  says what it does
 """,
     ),
     Case(
@@ -80,12 +80,12 @@ usage: windlass deny …
         kind="normal",
         words="answer poll 2 --wait 0",
         shown="""\
-a question (q9)
+a question (<question of poll>)
 │ Which one?
 │   1) red
 │   2) blue
-answered q9
-kept in the inbox; nobody drives this session now. It goes on when agent
+answered <question of poll>
+kept in the inbox; nobody drives this session now. It continues when agent
   'poll' is run:
   windlass run --agent FILE.py:poll --session poll
 """,
@@ -96,8 +96,8 @@ kept in the inbox; nobody drives this session now. It goes on when agent
         words="answer done yes",
         code=2,
         shown="""\
-windlass: session 'done' waits for no question: 'windlass show done' says what
-  it does
+windlass: session 'done' is not waiting for a question: 'windlass show done'
+  says what it does
 """,
     ),
     Case(
@@ -115,16 +115,36 @@ windlass: '7': the options are numbered 1 to 2
         words="answer poll",
         code=2,
         shown="""\
-windlass: no answer to q9 was given: write it behind the session, or --decline
+windlass: no answer to <question of poll> was given: write it after the session, or use
+  --decline
 """,
     ),
     Case(
         verb="settle",
         kind="normal",
-        words="settle wired c6.0 did_not_happen --wait 0",
+        words="settle wired <call of wired> did_not_happen --wait 0",
         shown="""\
-settled c6.0: did not happen
-kept in the inbox; nobody drives this session now. It goes on when agent
+wire [<call of wired>] was cut off while it ran, and may have had its effect
+│ {
+│   "account": "A-1"
+│ }
+settled <call of wired>: did not happen
+kept in the inbox; nobody drives this session now. It continues when agent
+  'banker' is run:
+  windlass run --agent FILE.py:banker --session wired
+""",
+    ),
+    Case(
+        verb="settle",
+        kind="normal",
+        words="settle wired - happened --wait 0",
+        shown="""\
+wire [<call of wired>] was cut off while it ran, and may have had its effect
+│ {
+│   "account": "A-1"
+│ }
+settled <call of wired>: happened
+kept in the inbox; nobody drives this session now. It continues when agent
   'banker' is run:
   windlass run --agent FILE.py:banker --session wired
 """,
@@ -132,16 +152,16 @@ kept in the inbox; nobody drives this session now. It goes on when agent
     Case(
         verb="settle",
         kind="empty",
-        words="settle done c6.0 happened",
+        words="settle done <call of done> happened",
         code=2,
         shown="""\
-windlass: no call 'c6.0' with an unknown outcome: open are none
+windlass: no call '<call of done>' with an unknown outcome; there is: none
 """,
     ),
     Case(
         verb="settle",
         kind="error",
-        words="settle wired c6.0 perhaps",
+        words="settle wired <call of wired> perhaps",
         code=2,
         shown="""\
 windlass: argument outcome: 'perhaps' is none of happened, did_not_happen,
@@ -155,8 +175,8 @@ usage: windlass settle …
         kind="normal",
         words="interrupt asleep --reason 'not now' --wait 0",
         shown="""\
-interrupt: what runs is stopped and may go on later
-kept in the inbox; nobody drives this session now. It goes on when agent
+interrupt: it is stopped, and may continue later
+kept in the inbox; nobody drives this session now. It continues when agent
   'tired' is run:
   windlass run --agent FILE.py:tired --session asleep
 """,
@@ -184,7 +204,7 @@ windlass: no session 'nobody' in 'windlass.db': 'windlass ps' lists them
         words="cancel march --wait 0",
         shown="""\
 cancel: the run is closed for good
-kept in the inbox; nobody drives this session now. It goes on when agent
+kept in the inbox; nobody drives this session now. It continues when agent
   'clerk' is run:
   windlass run --agent FILE.py:clerk --session march
 """,
@@ -211,8 +231,8 @@ windlass: no session 'nobody' in 'windlass.db': 'windlass ps' lists them
         kind="normal",
         words="wake held --wait 0",
         shown="""\
-wake: what is owed is done now
-kept in the inbox; nobody drives this session now. It goes on when agent
+wake: the session continues now
+kept in the inbox; nobody drives this session now. It continues when agent
   'slow' is run:
   windlass run --agent FILE.py:slow --session held
 """,
@@ -244,12 +264,30 @@ windlass: no session 'nobody' in 'windlass.db': 'windlass ps' lists them
 """,
     ),
     Case(
+        verb="grants",
+        kind="empty",
+        words="grants done",
+        shown="""\
+session 'done' has no standing approvals: whatever its policy asks about is
+  asked
+""",
+    ),
+    Case(
+        verb="grants",
+        kind="error",
+        words="grants done --revoke g999",
+        code=2,
+        shown="""\
+windlass: no standing approval 'g999' in session 'done': it has none
+""",
+    ),
+    Case(
         verb="queue",
         kind="normal",
-        words="queue held --drop i6 --wait 0",
+        words="queue held --drop <prompt 1 of held> --wait 0",
         shown="""\
-the queue becomes: i8
-kept in the inbox; nobody drives this session now. It goes on when agent
+the queue becomes: <prompt 2 of held>
+kept in the inbox; nobody drives this session now. It continues when agent
   'slow' is run:
   windlass run --agent FILE.py:slow --session held
 """,
@@ -260,7 +298,7 @@ kept in the inbox; nobody drives this session now. It goes on when agent
         words="rewind done --to 13 --wait 0",
         shown="""\
 rewind to 13: the model sees 3 of 4 items from here
-kept in the inbox; nobody drives this session now. It goes on when agent
+kept in the inbox; nobody drives this session now. It continues when agent
   'free' is run:
   windlass run --agent FILE.py:free --session done
 """,
@@ -290,4 +328,6 @@ windlass: --to 99: session 'done' has the records 1 to 16
 
 @pytest.mark.parametrize("case", SCREENS, ids=[case.name for case in SCREENS])
 def test_whole_screen(case, terminal, place):
-    assert look(terminal, case, place(case.place)) == (case.code, case.shown)
+    here = place(case.place)
+    screen = wanted(case, here)
+    assert look(terminal, case, here) == screen

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from windlass.cli.main import main
-from windlass.cli.prompts import TEXT_BYTES_MAX
+from windlass.cli.prompt_input import TEXT_BYTES_MAX
 
 from . import work
 from .terminal import PROGRAM
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def ran(folder: pathlib.Path, *words: str, given: bytes = b"", **more: Any) -> subprocess.CompletedProcess[bytes]:
     environ = {name: value for name, value in os.environ.items() if name not in ("WINDLASS_STORE", "PYTHONIOENCODING")}
-    environ |= more.pop("environ", {})
+    environ |= {"WINDLASS_STORE": "windlass.db", **more.pop("environ", {})}
     return subprocess.run(
         [*PROGRAM, *words], cwd=folder, input=given, capture_output=True, timeout=PATIENCE_S, env=environ, **more
     )
@@ -33,8 +33,7 @@ def ran(folder: pathlib.Path, *words: str, given: bytes = b"", **more: Any) -> s
 
 def in_a_shell(folder: pathlib.Path, line: str) -> subprocess.CompletedProcess[str]:
     """A line for `sh`, in which `$W` is windlass."""
-    environ = {**os.environ, "W": " ".join(PROGRAM)}
-    environ.pop("WINDLASS_STORE", None)
+    environ = {**os.environ, "W": " ".join(PROGRAM), "WINDLASS_STORE": "windlass.db"}
     return subprocess.run(
         ["sh", "-c", line], cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, env=environ, check=False
     )
@@ -46,7 +45,7 @@ def test_closed_input_is_no_input(folder: pathlib.Path):
     none = in_a_shell(folder, "$W run --agent agents.py:free <&-")
     assert (none.returncode, none.stderr) == (
         2,
-        "windlass: nothing to do: write a prompt, pipe one in, or name a --session to go on with\n",
+        "windlass: nothing to do: write a prompt, pipe one in, or name a --session to resume\n",
     )
 
 

@@ -50,6 +50,12 @@ QUESTION = call("ask_user", questions=[{"question": "Which one?", "options": [{"
 free = windlass.Agent("free", model=model(PAY, "Done: I-7 is paid.", "And again."), tools=[pay])
 terse = windlass.Agent("terse", model=model(PAY, "Paid."), tools=[pay])
 clerk = windlass.Agent("clerk", model=model(PAY, "Done: I-7 is paid."), tools=[pay], policy=ASK)
+look = windlass.Agent(
+    "look",
+    model=model(*[[call("read", path=name)] for name in ("a.txt", "b.txt", "a\\x1b[2J\\nb.txt")], "Read."),
+    tools=["read"],
+    policy=windlass.Policy(rules=(windlass.ask("read"),)),
+)
 poll = windlass.Agent("poll", model=model([QUESTION], "So be it."), tools=["ask_user"])
 banker = windlass.Agent("banker", model=model([call("wire", account="A-1")], "Noted."), tools=[wire])
 slow = windlass.Agent("slow", model=model([hang()], "Never."))
@@ -88,7 +94,7 @@ async def _fill(store: str, agents: Any) -> None:
         async for event in wired.prompt("Send it."):
             if isinstance(event, windlass.ModelReplied):
                 break
-        while not any(call.status == "started" for call in (await wired.state()).calls.values()):
+        while not any(call.status == "started" for call in (await wired.state()).calls.by_id.values()):
             await asyncio.sleep(0.01)
     async with windlass.open(store, agents=[agents.banker]) as runtime:
         session = await runtime.session(agents.banker, "wired")

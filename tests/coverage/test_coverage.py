@@ -105,7 +105,7 @@ def test_a_row_is_planned_as_a_whole_or_says_of_each_field_where_it_is():
         ("model.replied#body.blocks.text", "'model.replied#body.blocks.text': CallSlot has no 'text'"),
         ("plan.changed#operation=pour", "'plan.changed#operation=pour': plan.changed#operation cannot be 'pour'; it can be create, delete, update"),
         ("Cup.size", "'Cup.size': windlass.events has no 'Cup'"),
-        ("ids.cup_id", "'windlass.events.ids.cup_id': module 'windlass.events.ids' has no attribute 'cup_id'"),
+        ("ids.cup_id", "'windlass.events.values.ids.cup_id': module 'windlass.events.values.ids' has no attribute 'cup_id'"),
         ("run.started#run_id + tea.poured", "'tea.poured': not an event, a value or a module of windlass.events"),
     ],
 )  # fmt: skip
@@ -119,7 +119,12 @@ def test_a_wrong_mapping_is_named_with_the_step_at_which_it_ends(text, complaint
         *("run.started", "notice.given", "text.delta#text", "tool.finished#failure.kind", "Failure.status"),
         *("model.replied#body.blocks[reasoning].opaque", "tool.denied#reason=rules", "tool.requested#by_person=true"),
         *("FailureKind=auth", "ids.event_id", "windlass.store.base.Snapshot", "BudgetWarned.fraction"),
-        *("run.started + run.failed", "run.started (while it lasts)", "planned: skill.failed", "planned: trees: later"),
+        *(
+            "run.started + run.failed",
+            "run.started (while it lasts)",
+            "planned: memory.written",
+            "planned: trees: later",
+        ),
         *("drop: nobody needs it", "view: from `ids.turn_id` and `turn.started#number`"),
     ],
 )

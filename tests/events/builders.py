@@ -14,8 +14,9 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import inspect as mi
 
-from windlass.events import blocks, items, record
 from windlass.events.base import Event
+from windlass.events.stored import record
+from windlass.events.values import blocks, items
 
 TEXTS = st.text(max_size=12)
 INT_MAX = 2**53
@@ -68,9 +69,9 @@ def _values(kind: mi.Type) -> st.SearchStrategy[Any]:
             return st.none()
         case mi.BoolType():
             return st.booleans()
-        case mi.IntType(gt=gt, ge=ge):
+        case mi.IntType(gt=gt, ge=ge, le=le):
             low = ge if ge is not None else gt + 1 if gt is not None else -INT_MAX
-            return st.integers(low, INT_MAX)
+            return st.integers(low, INT_MAX if le is None else le)
         case mi.FloatType(ge=ge, le=le):
             return st.floats(ge, le, allow_nan=False, allow_infinity=False)
         case mi.StrType():

@@ -8,13 +8,14 @@ from dev import vocabulary
 from msgspec import inspect as mi
 
 from tests.events import builders
-from windlass.events import codec, record
-from windlass.events.blocks import Text
-from windlass.events.calls import CallReceived, UserCallBody
+from windlass.events.commands import PromptBody, PromptReceived
 from windlass.events.errors import CodecError, Damaged
-from windlass.events.registry import EVENTS, UPCASTERS
-from windlass.events.runs import PromptBody, PromptReceived, SignalBody
 from windlass.events.sessions import NoticeGiven
+from windlass.events.signals import SignalBody
+from windlass.events.stored import codec, record
+from windlass.events.stored.registry import EVENTS, UPCASTERS
+from windlass.events.tools.calls import CallReceived, UserCallBody
+from windlass.events.values.blocks import Text
 
 
 def test_bad_utf8_in_a_command_is_a_codec_error():
@@ -56,6 +57,18 @@ def test_deep_nesting_in_a_command_is_a_codec_error():
         codec.decode_command(
             b'{"type":"call.received","command_id":"k","tool":"t","body":{"args":{"a":' + deep + b"}}}"
         )
+
+
+@pytest.mark.parametrize(("depth", "taken"), [(490, True), (501, False), (5_000, False)])
+def test_how_deep_a_command_may_be_does_not_depend_on_the_stack(depth: int, taken: bool):
+    """Brackets in texts are letters, and count for nothing."""
+    deep = b"[" * depth + b'"' + b"[{" * 600 + b'\\"[' + b'"' + b"]" * depth
+    data = b'{"type":"call.received","command_id":"k","tool":"t","body":{"args":{"a":' + deep + b"}}}"
+    if taken:
+        codec.decode_command(data)
+    else:
+        with pytest.raises(CodecError, match="nested deeper than 500 levels"):
+            codec.decode_command(data)
 
 
 def test_a_client_cannot_send_an_erased_command():
@@ -137,7 +150,7 @@ def test_every_count_is_a_natural_number():
         for kind in builders.members(field.type)
         if isinstance(kind, mi.IntType) and kind.ge is None and kind.gt is None
     }
-    assert unbounded == {"Terminal.exit_code", "ModelSettings.seed"}
+    assert unbounded == {"Terminal.exit_code", "JobFinished.exit_code", "ModelSettings.seed"}
 
 
 def test_every_event_has_a_json_schema_without_help():

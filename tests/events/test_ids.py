@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.events import ids
+from windlass.events.values import ids
 
 BY_SEQ = [
     ids.run_id,

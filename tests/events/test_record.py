@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.events import builders
-from windlass.events import codec, record
 from windlass.events.base import Event
-from windlass.events.blocks import Text
-from windlass.events.calls import CallReceived, ToolAllowed, ToolRequested, UserCallBody
+from windlass.events.commands import PromptBody, PromptReceived
 from windlass.events.errors import Damaged, UsageError
-from windlass.events.runs import PromptBody, PromptReceived, RunStarted
+from windlass.events.runs import RunStarted
 from windlass.events.sessions import NoticeGiven
+from windlass.events.stored import codec, record
+from windlass.events.tools.calls import CallReceived, ToolAllowed, ToolRequested, UserCallBody
+from windlass.events.values.blocks import Text
 
 LOG: list[list[Event]] = [
     [
@@ -135,23 +136,40 @@ def test_the_same_body_has_another_digest_under_another_salt():
     assert record.digest_text(body, key=b"one") != record.digest_text(body, key=b"two")
 
 
+UNREAD = "not a readable append: "
+
+
 @pytest.mark.parametrize(
-    "data",
+    ("data", "why"),
     [
-        *(b"", b"{}", b"null", b"[]", b"\xff\xfe", b'{"seq":1,"at":1,"epoch":1,"events":[],"hash":""}'),
-        *(
-            b'{"seq":0,"at":1,"epoch":1,"events":[[{}]],"hash":""}',
-            b'{"seq":1.5,"at":1,"epoch":1,"events":[[{}]],"hash":""}',
+        (b"", UNREAD + "Input data was truncated"),
+        (b"{}", UNREAD + "Object missing required field `seq`"),
+        (b"null", UNREAD + "Expected `object`, got `null`"),
+        (b"[]", UNREAD + "Expected `object`, got `array`"),
+        (b"\xff\xfe", UNREAD + "JSON is malformed: invalid character (byte 0)"),
+        (b'{"seq":1,"at":1,"epoch":1,"events":[],"hash":"%s"}', "append at 1 is empty or misnumbered"),
+        (b'{"seq":0,"at":1,"epoch":1,"events":[[{}]],"hash":"%s"}', "append at 0 is empty or misnumbered"),
+        (
+            b'{"seq":1.5,"at":1,"epoch":1,"events":[[{}]],"hash":"%s"}',
+            UNREAD + "Expected `int`, got `float` - at `$.seq`",
         ),
-        *(
-            b'{"seq":1,"at":1,"epoch":1,"events":[{}],"hash":""}',
-            b'{"seq":1,"at":1,"epoch":1,"events":[[]],"hash":""}',
+        (
+            b'{"seq":1,"at":1,"epoch":1,"events":[{}],"hash":"%s"}',
+            UNREAD + "Expected `array`, got `object` - at `$.events[0]`",
         ),
+        (
+            b'{"seq":1,"at":1,"epoch":1,"events":[[]],"hash":"%s"}',
+            UNREAD + "Expected `array` of at least length 1, got 0 - at `$.events[0]`",
+        ),
+        (b'{"seq":1,"at":1,"epoch":1,"events":[[{}]],"hash":"%s"}', "append 1 does not match its hash"),
     ],
 )
-def test_what_is_not_an_append_of_ours_is_damaged(data):
-    with pytest.raises(Damaged):
-        record.check(data, prev_hash=record.GENESIS, expected_seq=1)
+def test_what_is_not_an_append_of_ours_is_damaged_and_that_is_said_of_it(data, why):
+    """Its hash is that of an append without events: it must be refused for what it is, not for a wrong hash alone."""
+    sealed = record.chain_hash(record.GENESIS, 1, 1, 1, []).encode()
+    with pytest.raises(Damaged) as caught:
+        record.check(data % sealed if b"%s" in data else data, prev_hash=record.GENESIS, expected_seq=1)
+    assert str(caught.value) == why
 
 
 # --- erasure -----------------------------------------------------------------------------------------------------

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.events import builders
-from windlass.events import codec, record
 from windlass.events.base import Erased, Event, tag_of
-from windlass.events.calls import CallBody, CallReceived, ToolRequested, UserCallBody
-from windlass.events.items import ProposedCall
 from windlass.events.live import LIVE_EVENTS, Live
-from windlass.events.registry import COMMANDS, EVENTS
+from windlass.events.stored import codec, record
+from windlass.events.stored.registry import COMMANDS, EVENTS
+from windlass.events.tools.calls import CallBody, CallReceived, ToolRequested, UserCallBody
 from windlass.events.turns import ModelReplied, ReplyBody, ReplyCall
-from windlass.events.usage import Usage
+from windlass.events.values.items import ProposedCall
+from windlass.events.values.usage import Usage
 
 EXAMPLES = 12
 EVERY_EVENT = pytest.mark.parametrize("cls", EVENTS, ids=tag_of)

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.events.blocks import (
+from windlass.events.budgets import BudgetWarned
+from windlass.events.live import StreamTruncated, TextDelta
+from windlass.events.values.blocks import (
     Audio,
     BlobRef,
     CallSlot,
@@ -19,9 +21,7 @@ from windlass.events.blocks import (
     Text,
     plain_text,
 )
-from windlass.events.live import StreamTruncated, TextDelta
-from windlass.events.runs import BudgetWarned
-from windlass.events.usage import Price, Usage
+from windlass.events.values.usage import Price, Usage
 
 BLOB = BlobRef(digest="d", size=3)
 COUNTS = st.integers(0, 10**9)

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.events import builders
-from windlass.events import codec, record
 from windlass.events.base import ignorable, plain_name, version_of
+from windlass.events.changes import TitleChanged
 from windlass.events.errors import CodecError, NeedsNewer
-from windlass.events.registry import BY_TAG, UPCASTERS, Upcaster
 from windlass.events.runs import WakeReceived
-from windlass.events.sessions import TitleChanged
+from windlass.events.stored import codec, record
+from windlass.events.stored.registry import BY_TAG, UPCASTERS, Upcaster
 
 SKIPPABLE = b'{ "type":"tea.poured?",  "cup": 1.50, "cup": [null] }'
 NEEDED = b'{"hot":true,"type":"tea.poured@3"}'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pathlib
 from collections.abc import Callable
@@ -38,7 +39,7 @@ class Bench:
         """What the model is told; the arguments are checked first, as before a real call."""
         checked = self.tools[tool].check(args)
         assert checked.errors == ()
-        return self.bare(tool, **checked.args)
+        return self.bare(tool, **self.tools[tool].parameters.values(checked.args))
 
     def bare(self, tool: str, **args: Any) -> str:
         """The same without a check, for arguments that no model could give."""
@@ -61,7 +62,8 @@ class Bench:
 
 
 def open_descriptors() -> int:
-    """How many descriptors this process holds."""
+    """How many descriptors this process holds, beside those of what nobody uses any more."""
+    gc.collect()
     return len(os.listdir("/proc/self/fd"))
 
 

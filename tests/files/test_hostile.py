@@ -7,15 +7,18 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
+import random
 import socket
 import stat
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
 from windlass.events.errors import UsageError
-from windlass.tools.context import ToolError
+from windlass.tools.context import ToolContext, ToolError
 from windlass.tools.files import FileLimits, Outside, Root, file_tools
 from windlass.tools.files import openat2 as calls
 from windlass.tools.files import root as root_module
@@ -23,6 +26,7 @@ from windlass.tools.files import root as root_module
 from .bench import MEANS, SECRET, Bench, every_way, open_descriptors
 
 LONG = "a" * 300
+NOBODY = ToolContext(session="s", call_id="c")
 
 
 @pytest.fixture(params=MEANS)
@@ -201,7 +205,7 @@ def test_rules_files_are_not_read_through_links(bench):
 # --- things that are no files ---
 
 
-@pytest.mark.guard(20)
+@pytest.mark.guard(300)
 def test_a_pipe_without_a_writer_does_not_hold_us_up(bench):
     os.mkfifo(bench.root / "pipe")
     assert bench.refused("read", path="pipe").message == "pipe is a pipe: only regular files are read"
@@ -236,7 +240,7 @@ def test_devices_are_refused_without_being_opened(means, device, monkeypatch):
     tools = {tool.name: tool for tool in file_tools("/dev", means=means)}
     monkeypatch.setattr(os, "open", noting)
     with pytest.raises(ToolError, match="is a device: only regular files are read"):
-        tools["read"](None, path=device)
+        tools["read"](NOBODY, path=device)
     assert set(opened) <= {stat.S_IFDIR}
 
 
@@ -256,16 +260,16 @@ def test_devices_are_refused_without_being_opened(means, device, monkeypatch):
 def test_the_kernels_file_systems_are_not_read_even_beneath_the_root(means, path):
     tools = {tool.name: tool for tool in file_tools("/", means=means)}
     with pytest.raises(ToolError) as caught:
-        tools["read"](None, path=path)
+        tools["read"](NOBODY, path=path)
     assert caught.value.code in ("not_a_file", "too_many_links", "outside_root", "not_found", "permission_denied")
     for folder in ("proc", "proc/self", "sys"):
         with pytest.raises(ToolError, match="which is not read by file tools"):
-            tools["list"](None, path=folder)
+            tools["list"](NOBODY, path=folder)
 
 
 def test_walks_do_not_enter_the_kernels_file_systems():
     grep = file_tools("/", ["grep"], limits=FileLimits(time_ms=2_000, entries_seen=2_000))[0]
-    said = grep(None, pattern="PATH=", glob="proc/**")
+    said = grep(NOBODY, pattern="PATH=", glob="proc/**")
     assert "environ" not in said
     assert "1 directory could not be read" in said
 
@@ -350,20 +354,69 @@ def test_time_is_bounded_and_a_call_that_was_given_up_ends(tmp_path):
     assert "[stopped after 0 s" in bench.call("glob", pattern="**")
 
     class GivenUp:
+        blotted = None
         cancelled = True
+        exclude = ()
+        folder = None
 
     given_up = {tool.name: tool for tool in file_tools(bench.root)}
     assert "[stopped after 10 s" in given_up["grep"](GivenUp(), pattern="nothing")
 
 
-@pytest.mark.guard(20)
+@pytest.mark.guard(300)
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(.*a){20}b", "(x+x+)+y", "a{1,900}{1,900}{1,900}"])
 def test_no_expression_makes_a_search_endless(bench, pattern):
     bench.write("trap.txt", "a" * 200_000 + "!")
     assert bench.code("grep", pattern=pattern) in (None, "bad_pattern")
 
 
-@pytest.mark.guard(20)
+@pytest.mark.parametrize("pattern", ["[ab]*a[ab]{3000}[cd]", "[ab]*a[ab]{900}[cd]", "([ab]{30}){30}[cd]"])
+def test_others_go_on_while_an_expensive_expression_is_searched_for(tmp_path, pattern):
+    bench = Bench(tmp_path, limits=FileLimits(time_ms=1_000))
+    letters = random.Random(7)
+    bench.write("trap.txt", "".join(letters.choice("ab") for _ in range(1_000_000)) + "\n" + "ab" * 500_000)
+    done = threading.Event()
+
+    def search():
+        bench.code("grep", pattern=pattern)
+        done.set()
+
+    begun = time.monotonic()
+    thread = threading.Thread(target=search)
+    thread.start()
+    longest = 0.0
+    while not done.is_set():
+        before = time.monotonic()
+        done.wait(0.005)
+        longest = max(longest, time.monotonic() - before)
+    thread.join()
+    assert time.monotonic() - begun < 20  # it was over a minute for one file
+    assert longest < 2  # the search held the interpreter for all of its time
+
+
+def test_a_line_too_long_for_an_expression_is_searched_in_part_and_the_result_says_so(bench):
+    bench.write("long.txt", "a" * 400_000 + "z\n")
+    assert "no line matches" in (said := bench.call("grep", pattern="[ab]{900}[yz]"))
+    assert "[1 line searched in part only, up to" in said
+    assert "searched in part" not in bench.call("grep", pattern="z")
+
+
+@pytest.mark.guard(120)
+def test_rules_in_every_directory_do_not_make_a_walk_endless(tmp_path):
+    bench = Bench(tmp_path, limits=FileLimits(time_ms=2_000))
+    rules = "\n".join("**/" * 300 + f"a*b*c*{number}" for number in range(60))
+    path = ""
+    for _ in range(20):
+        path += "a" * 50 + "/"
+        bench.write(f"{path}.gitignore", rules)
+        bench.write(f"{path}{'x' * 200}")
+    begun = time.process_time()
+    said = bench.call("glob", pattern="**/*")
+    assert time.process_time() - begun < 10  # it was over 90 s
+    assert "more rules in .gitignore than are heeded at once" in said or "stopped after 2 s" in said
+
+
+@pytest.mark.guard(300)
 @pytest.mark.parametrize("pattern", ["*a" * 400, "**/" * 300 + "x", "{a,b}" * 50, "[" * 500, "{" * 500, "?*" * 300])
 def test_no_glob_makes_a_walk_endless(bench, pattern):
     bench.write("a" * 250)

@@ -11,10 +11,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from windlass.tools.context import ToolError
+from windlass.tools.files import WRITE_TOOLS
 
 from .bench import MEANS, SECRET, Bench
 
@@ -103,5 +105,66 @@ def test_the_rig_catches_a_reader_that_checks_and_then_opens(tmp_path):
     with swapping(bench):
         for _ in range(PLANTED_TRIES_MAX):
             if SECRET in naive(bench.root / "file.txt"):
+                return
+    pytest.fail(f"not once in {PLANTED_TRIES_MAX:,} tries")
+
+
+# --- writing ---
+
+WRITE_TRIES = 1_000
+WRITE_WAYS: list[tuple[str, dict[str, Any]]] = [
+    ("write", {"path": "folder/new.txt", "content": "written"}),
+    ("edit", {"path": "file.txt", "old": "harmless", "new": "harmless!"}),
+    ("edit", {"path": "folder/inner.txt", "old": "harmless", "new": "harmless!"}),
+    ("move", {"path": "mine.txt", "to": "folder/mine.txt"}),
+    ("remove", {"path": "folder/inner.txt"}),
+    ("make_directory", {"path": "folder/made"}),
+]
+
+
+def written(bench: Bench, tool: str, args: dict[str, Any]) -> str:
+    """What came of one attempt; what it made is put back for the next one."""
+    try:
+        bench.bare(tool, **args)
+    except ToolError as error:
+        return error.code or "refused"
+    for place in ("root/folder", "spare/folder"):  # wherever the harmless one is just now
+        with contextlib.suppress(OSError):
+            for name in ("new.txt", "mine.txt"):
+                os.unlink(bench.place / place / name)
+        with contextlib.suppress(OSError):
+            os.rmdir(bench.place / place / "made")
+    return "written"
+
+
+@pytest.mark.parametrize("means", MEANS)
+@pytest.mark.parametrize("tries", [WRITE_TRIES, pytest.param(100_000, marks=pytest.mark.long)])
+def test_swapping_links_never_lets_a_writer_out(tmp_path, monkeypatch, means, tries):
+    monkeypatch.setattr(os, "fsync", lambda fd: None)  # it would only make the tries slow
+    bench = Bench(tmp_path, means=means, gitignore=False, names=("read", *WRITE_TOOLS))
+    seen: Counter[str] = Counter()
+    with swapping(bench):
+        for turn in range(tries):
+            tool, args = WRITE_WAYS[turn % len(WRITE_WAYS)]
+            if tool == "move":
+                (bench.root / "mine.txt").write_text("mine")
+            seen[written(bench, tool, args)] += 1
+            if tool == "remove":
+                with contextlib.suppress(OSError):
+                    (bench.place / "spare/folder/inner.txt").write_text(SECRET)
+    outside = bench.place / "outside"
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {"inner.txt": SECRET, "file.txt": SECRET}
+    assert min(seen["written"], seen["is_a_link"]) > tries // 1_000, f"the swapper hardly got a turn: {seen}"
+
+
+def test_the_rig_catches_a_writer_that_checks_and_then_writes(tmp_path):
+    bench = Bench(tmp_path)
+    with swapping(bench):
+        for _ in range(PLANTED_TRIES_MAX):
+            path = bench.root / "folder/new.txt"
+            with contextlib.suppress(OSError):
+                if os.path.realpath(path).startswith(str(bench.root) + os.sep):
+                    path.write_text("escaped")
+            if (bench.place / "outside/new.txt").exists():
                 return
     pytest.fail(f"not once in {PLANTED_TRIES_MAX:,} tries")

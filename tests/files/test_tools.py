@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 import windlass
-from windlass.events.blocks import plain_text
-from windlass.events.items import ResultItem
+from windlass.events.values.blocks import plain_text
+from windlass.events.values.items import ResultItem
 from windlass.testing.scripted import ScriptedModel, call
+from windlass.tools.context import ToolContext
 from windlass.tools.files import FILE_TOOLS, FileLimits, file_tools
+from windlass.tools.files.glob_patterns import Glob, choices
 from windlass.tools.files.ignores import Ignores, parsed
-from windlass.tools.files.patterns import Glob, choices
 
 from .bench import Bench
 
@@ -353,7 +354,7 @@ a[bc]d
     ],
 )
 def test_rules_mean_what_they_mean_to_git(tmp_path, path, folder, ignored):
-    ignores = Ignores(frozenset(), files=True, rules=parsed(RULES))
+    ignores = Ignores(frozenset(), files=True, rules=parsed(RULES)[0])
     assert ignores.covers(path.split("/"), folder=folder) is ignored
     if shutil.which("git") is None:
         return
@@ -438,6 +439,14 @@ def test_one_root_serves_all_tools_of_an_agent_and_another_root_stands_beside_it
     monkeypatch.chdir(tmp_path)
     agent = windlass.Agent("reader", model=ScriptedModel([]), tools=["grep", "todo", "read"])
     assert agent.toolset.names == ("grep", "todo", "read")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "here.txt").write_text("found here")
+    (tmp_path / "elsewhere" / "there.txt").write_text("found there")
+    monkeypatch.chdir(tmp_path / "elsewhere")  # the root is the one of when the agent was made, for all of them
+    context = ToolContext(session="s", call_id="c")
+    tools: dict[str, Any] = {tool.name: tool for tool in agent.toolset}
+    assert "found here" in tools["read"](context, path="here.txt")
+    assert "here.txt" in tools["grep"](context, pattern="found here")
     with pytest.raises(windlass.UsageError, match="two tools are called 'read'"):
         _ = windlass.Agent("x", model=ScriptedModel([]), tools=["read", *file_tools(tmp_path, ["read"])]).toolset
 
@@ -449,8 +458,8 @@ def test_the_digest_says_nothing_of_where_the_root_is(tmp_path):
 
 
 def test_unknown_names_are_refused_with_the_known_ones(tmp_path):
-    with pytest.raises(windlass.UsageError, match="no file tool 'write': there are list, read, glob, grep"):
-        file_tools(tmp_path, ["read", "write"])
+    with pytest.raises(windlass.UsageError, match="no file tool 'rite': there are list, read, glob, grep, write, edit"):
+        file_tools(tmp_path, ["read", "rite"])
     assert [tool.name for tool in file_tools(tmp_path, "grep")] == ["grep"]
 
 
@@ -461,3 +470,28 @@ def test_bounds_are_settings(tmp_path):
         "[a.txt, lines 1 to 2 of 3; go on with offset=3]\n     1\tabc … [3 more characters]\n     2\tb"
     )
     assert bench.call("grep", pattern=".").splitlines()[-1] == "[2 matches shown, there are more: go on with offset=2]"
+
+
+async def test_tools_by_name_work_in_the_folder_of_the_session(tmp_path, monkeypatch):
+    elsewhere, here = tmp_path / "elsewhere", tmp_path / "here"
+    for folder, text in ((elsewhere, "not this one"), (here, "the session's own")):
+        folder.mkdir()
+        (folder / "note.txt").write_text(text)
+    monkeypatch.chdir(elsewhere)
+    calls = [call("read", path="note.txt"), call("write", path="made.txt", content="made\n")]
+    agent = windlass.Agent(
+        "a", model=ScriptedModel([calls, "done", calls[:1], "done"]), tools=["read", "write"], policy=windlass.ALLOW_ALL
+    )
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s", workspace=here)
+        await session.prompt("go")
+        assert (await session.result()).ok
+        plain = await rt.session(agent, "without a folder")
+        await plain.prompt("go")
+        assert (await plain.result()).ok
+    model: Any = agent.model
+    requests = model.requests
+    assert "the session's own" in str(requests[1].items)
+    assert "not this one" in str(requests[3].items)
+    assert [path.name for path in sorted(here.iterdir())] == ["made.txt", "note.txt"]
+    assert not (elsewhere / "made.txt").exists()

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from dev.histories import FOLDER, SCENARIOS, SUMS, Sum, sum_of
 
-from windlass.events import codec
 from windlass.events.base import Event, tag_of
-from windlass.events.registry import EVENTS
+from windlass.events.stored import codec
+from windlass.events.stored.registry import EVENTS
 from windlass.kernel import log
 from windlass.testing.invariants import Checker
 

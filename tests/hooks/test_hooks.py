@@ -9,16 +9,18 @@ import pytest
 from aiohttp import web
 
 import windlass
-from windlass.events.blocks import Data, plain_text
-from windlass.events.calls import ToolDenied
-from windlass.events.failures import HookPoint
-from windlass.events.hooks import HookRuled
-from windlass.events.items import ResultItem
-from windlass.events.runs import CommandCompleted
+from windlass.events.commands import CommandCompleted
+from windlass.events.errors import UsageError
+from windlass.events.hooks import HookPoint, HookRuled
+from windlass.events.tools.calls import ToolDenied
+from windlass.events.values.blocks import Data, Resource, ResourceLink, Terminal, Text, plain_text
+from windlass.events.values.items import ResultItem
 from windlass.models.base import Request
-from windlass.runtime.hooks import Changed, CommandHook, Denied, Hook, HttpHook, Moment, pattern_guard
-from windlass.runtime.judging import judge_guard
-from windlass.runtime.session import Session
+from windlass.runtime.api.session import Session
+from windlass.runtime.hooks.external_hooks import CommandHook, HttpHook
+from windlass.runtime.hooks.hook import Changed, Denied, Hook, Moment
+from windlass.runtime.hooks.judge import judge_guard
+from windlass.runtime.hooks.pattern_guard import pattern_guard
 from windlass.testing.scripted import ScriptedModel, call
 
 
@@ -195,6 +197,24 @@ async def test_an_external_command_rules_by_json():
     assert rulings(events)[0][1] == "failed", "an answer with unknown fields must not pass"
 
 
+async def test_an_external_command_sees_no_key_of_this_process(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-this-process")
+    script = "import json,os; print(json.dumps({'decision':'deny','message':' '.join(sorted(os.environ))}))"
+    run = CommandHook(sys.executable, "-c", script, env={"GIVEN": "1"})
+    _, events = await run_once([Hook(point="before_tool", run=run, kind="guard", timeout_ms=20_000)])
+    names = next(e for e in events if isinstance(e, ToolDenied)).detail.split()
+    assert "OPENAI_API_KEY" not in names
+    assert {"GIVEN", "PATH"} <= set(names)
+
+
+async def test_a_guard_of_patterns_takes_none_that_could_run_long_and_denies_what_is_too_long_for_it():
+    with pytest.raises(UsageError, match="cannot guard anything: look-around"):
+        pattern_guard(["(?=a)"])
+    guard: Any = pattern_guard(["[ab]{900}c"])
+    denied = await guard.run(Moment(point="before_tool", session="s", value={"x": "d" * 200_000}))
+    assert isinstance(denied, Denied)
+
+
 async def test_an_address_rules_by_json():
     asked: list[dict[str, object]] = []
 
@@ -275,3 +295,38 @@ async def test_settings_that_no_request_can_be_sent_with_stop_it_and_not_the_ses
     assert model.requests == []
     assert (type(events[-1]), events[-1].stop) == (windlass.RunFailed, "hook_denied")
     assert "a hook gave settings that no request can be sent with" in events[-1].failure.message
+
+
+async def test_a_hook_after_a_tool_sees_all_that_the_model_reads():
+    seen: list[Any] = []
+
+    def sees(moment: Moment):
+        seen.append(moment.value["text"])
+        return Denied(message="private") if "TOPSECRET" in moment.value["text"] else None
+
+    @windlass.tool
+    def many() -> list[Any]:
+        "Blocks of each kind."
+        return [
+            Text(text="a text"),
+            Terminal(text="printed"),
+            Data(value={"data": ["x"]}),
+            Resource(uri="file:///a", text="embedded"),
+            ResourceLink(uri="file:///b", name="link"),
+        ]
+
+    @windlass.tool
+    def printed() -> Any:
+        "What a command says."
+        return [Terminal(text="TOPSECRET\n", exit_code=0)]
+
+    model = ScriptedModel([call("many"), call("printed"), "done"])
+    hook = Hook(point="after_tool", run=sees, kind="guard")
+    agent = windlass.Agent("a", model=model, tools=[many, printed], hooks=[hook])
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        await session.result()
+    assert all(part in seen[0] for part in ("a text", "printed", '{"data":["x"]}', "embedded", "file:///b"))
+    assert "TOPSECRET" in seen[1]
+    assert "TOPSECRET" not in str(model.requests[-1].items)

@@ -9,19 +9,25 @@ import msgspec
 import pytest
 
 import windlass
-from windlass.events.calls import ToolDenied, ToolFinished
-from windlass.events.failures import failure
 from windlass.events.hooks import HookRuled
-from windlass.events.permissions import ApproverMissed, PermissionApproved, PermissionDenied, PermissionRequested
+from windlass.events.tools.calls import ToolDenied, ToolFinished
+from windlass.events.tools.permissions import (
+    ApproverMissed,
+    PermissionApproved,
+    PermissionDenied,
+    PermissionRequested,
+)
 from windlass.events.turns import ModelFailed
+from windlass.events.values.failures import failure
 from windlass.models.base import ModelInfo, Request
-from windlass.models.credentials import from_callable, from_environment, from_file, from_keyring, from_value
-from windlass.models.endpoints import ENDPOINTS
-from windlass.models.oauth import from_oauth
-from windlass.models.wire import WireModel
-from windlass.runtime.attached import HOOKED_RUNS_MAX
-from windlass.runtime.hooks import Allowed, Changed, CommandHook, Denied, Hook, Moment
-from windlass.runtime.session import Session
+from windlass.models.catalogue.credentials import from_callable, from_environment, from_file, from_keyring, from_value
+from windlass.models.catalogue.endpoints import ENDPOINTS
+from windlass.models.catalogue.oauth import from_oauth
+from windlass.models.transport.http_model import WireModel
+from windlass.runtime.api.session import Session
+from windlass.runtime.bind.local_code import HOOKED_RUNS_MAX
+from windlass.runtime.hooks.external_hooks import CommandHook
+from windlass.runtime.hooks.hook import Allowed, Changed, Denied, Hook, Moment
 from windlass.testing.model_server import ModelServer
 from windlass.testing.scripted import ScriptedModel, call
 
@@ -238,7 +244,8 @@ async def test_a_prompt_that_waits_keeps_its_hooks_until_its_run():
     async with windlass.open(agents=[agent]) as rt:
         session = await rt.session(agent, "s")
         await session.prompt("go")
-        (asked,) = (await session.result()).waiting_for
+        await session.result()
+        (asked,) = await session.requests()
         hook = guard("before_tool", lambda m: Denied(message="not in this run"))
         following = session.prompt("then", behavior="follow_up", hooks=[hook])
         await following
@@ -257,14 +264,15 @@ async def test_a_run_that_goes_on_after_an_approval_has_its_hooks_still():
     async with windlass.open(agents=[agent]) as rt:
         session = await rt.session(agent, "s")
         await session.prompt("go", hooks=[hook])
-        (asked,) = (await session.result()).waiting_for
+        await session.result()
+        (asked,) = await session.requests()
         await session.approve(asked)
         assert (await session.result()).text == "done"
         events = await events_of(session)
         assert [event.body.content[0].text for event in only(events, ToolFinished)] == ["paid 1"]
         assert [event.detail for event in only(events, ToolDenied)] == ["no second payment"]
         await session.prompt("next", hooks=[hook])
-        assert len(rt.attached(session.key).hooks) == 1, "those of the run that is over are forgotten"
+        assert len(rt.slots.at(session.key).local_code.hooks) == 1, "those of the run that is over are forgotten"
 
 
 async def test_an_agents_run_may_bring_hooks():
@@ -288,7 +296,7 @@ async def test_hooks_cannot_be_given_to_a_run_that_another_process_drives(tmp_pa
 
 
 async def test_prompts_with_hooks_have_a_bound(monkeypatch):
-    monkeypatch.setattr("windlass.runtime.attached.HOOKED_RUNS_MAX", 2)
+    monkeypatch.setattr("windlass.runtime.bind.local_code.HOOKED_RUNS_MAX", 2)
     assert HOOKED_RUNS_MAX > 2
     agent = clerk(call("pay", cents=1))
     hook = guard("before_tool", lambda m: None)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import windlass
-from windlass.events.blocks import Text
-from windlass.events.items import AssistantItem, CallPart, ResultItem, UserItem
+from windlass.events.values.blocks import Text
+from windlass.events.values.items import AssistantItem, CallPart, ResultItem, UserItem
 from windlass.models.convert import import_history
 from windlass.testing import ModelServer, ScriptedModel
 

@@ -11,26 +11,51 @@ from typing import Any, TypeVar
 import msgspec
 
 from tests.kernel.makers import MAKERS, OFTEN
-from tests.kernel.session import ASK_PAY, MODEL, Session
-from windlass.events import calls as ce
-from windlass.events import context as xe
-from windlass.events import permissions as pe
-from windlass.events import questions as qe
-from windlass.events import runs as re_
-from windlass.events import sessions as se
-from windlass.events import turns as te
+from tests.kernel.session import ASK_PAY, HELPER, MODEL, TOOLS, Session
 from windlass.events.base import Event, Fact
-from windlass.events.blocks import Text
+from windlass.events.children import ChildFinished, ChildMoved, ChildOpened
+from windlass.events.context import ContextArchived
 from windlass.events.errors import Refused
-from windlass.events.items import HistoryItem
-from windlass.events.specs import ItemRef, Limits, Settings
-from windlass.events.turns import Prepared
-from windlass.events.usage import Usage
-from windlass.kernel import decide, effects, log
-from windlass.kernel import state as st
-from windlass.kernel.evolve import evolve, tick
+from windlass.events.questions import AnswerReceived
+from windlass.events.runs import WakeReceived
+from windlass.events.schedules import OccurrenceDelivered, ScheduleComputed, ScheduleReceived
+from windlass.events.sessions import RewindReceived, SessionResumed
+from windlass.events.timers import TimerFired
+from windlass.events.tools.calls import (
+    CallReceived,
+    PreparedBody,
+    ResultBody,
+    ResultReceived,
+    ToolAsked,
+    ToolFinished,
+    ToolPrepared,
+    ToolSettled,
+    ToolSuspended,
+    ToolTimedOut,
+)
+from windlass.events.tools.jobs import JobFinished, JobStarted, KillReceived
+from windlass.events.tools.permissions import ApproverMissed, PermissionApproved, PermissionDenied
+from windlass.events.turns import (
+    ModelFailed,
+    ModelReplied,
+    ModelRequested,
+    OutputCheck,
+    PrefixChanged,
+    Prepared,
+    ReplyBody,
+)
+from windlass.events.values.blocks import Text
+from windlass.events.values.ids import child_end_id
+from windlass.events.values.items import HistoryItem
+from windlass.events.values.specs import ItemRef, Limits, Settings
+from windlass.events.values.usage import Usage
+from windlass.events.workspace import FilesKept
+from windlass.kernel import effects, log, parts
+from windlass.kernel.fold import evolve, tick
 from windlass.kernel.owed import owed
+from windlass.kernel.phases import Asked, Asleep, BackingOff, Between, Compacting, Idle
 from windlass.kernel.render import item, render
+from windlass.kernel.state import State
 from windlass.testing.invariants import Checker, check_items
 
 T = TypeVar("T")
@@ -42,22 +67,30 @@ RAREST = 6
 Pair = tuple[str, str]
 
 OBJECTS: dict[type[Fact], tuple[str, ...]] = {
-    ce.ToolPrepared: ("requested",),
-    ce.ToolFinished: ("started",),
-    ce.ToolTimedOut: ("started",),
-    ce.ToolSuspended: ("started",),
-    ce.ToolAsked: ("started",),
-    ce.ToolSettled: ("unknown",),
-    ce.ResultReceived: ("delegated", "suspended"),
-    pe.PermissionApproved: ("asked",),
-    pe.PermissionDenied: ("asked",),
-    qe.AnswerReceived: ("answering", "started"),
-    pe.ApproverMissed: ("asked", "answering", "delegated"),
+    ToolPrepared: ("requested",),
+    ToolFinished: ("started",),
+    ToolTimedOut: ("started",),
+    ToolSuspended: ("started",),
+    ToolAsked: ("started",),
+    FilesKept: ("started",),
+    ToolSettled: ("unknown",),
+    ResultReceived: ("delegated", "suspended"),
+    PermissionApproved: ("asked",),
+    PermissionDenied: ("asked",),
+    AnswerReceived: ("answering", "started"),
+    ApproverMissed: ("asked", "answering", "delegated"),
+    JobStarted: ("started",),
 }
 """The statuses of the calls that a fact is about."""
 
+OF_SCHEDULES = (ScheduleReceived, ScheduleComputed, OccurrenceDelivered)
+"""What only a schedule is told, which is a session that never runs: `test_schedules` tells it."""
+
 LEGAL_PAIRS: frozenset[Pair] = frozenset(
-    (phase.__name__, fact.__name__) for fact, phases in decide.LEGAL.items() for phase in phases
+    (phase.__name__, fact.__name__)
+    for fact, row in parts.TABLES.facts.items()
+    if fact not in OF_SCHEDULES
+    for phase in row.when
 )
 
 
@@ -81,6 +114,7 @@ def some_setup(pick: Pick) -> dict[str, Any]:
     limits = (Limits(), Limits(), Limits(tokens=60_000), Limits(cost_nanos=40_000_000), Limits(time_ms=60_000))[pick(5)]
     return {
         "policy": ASK_PAY,
+        "tools": (*TOOLS, HELPER),
         "model": msgspec.structs.replace(MODEL, window_tokens=window),
         "settings": settings,
         "run_limits": limits,
@@ -115,23 +149,27 @@ class Chaos:
         return f"x{self.fresh}"
 
     def call_id(self, *statuses: str) -> str:
-        calls = self.session.state.calls.values()
+        calls = self.session.state.calls.by_id.values()
         fitting = [call.call_id for call in calls if call.status in statuses]
         if fitting and not self.chance(10):
             return self.one(fitting)
-        known = list(self.session.state.calls)
+        known = list(self.session.state.calls.by_id)
         return self.one(known) if known and not self.chance(4) else f"c{self.pick(60)}.0"
 
+    def job_id(self) -> str:
+        known = list(self.session.state.jobs.open)
+        return self.one(known) if known and not self.chance(8) else f"j{self.pick(60)}.0"
+
     def ask_id(self, kind: str) -> str:
-        known = [ask.ask_id for ask in self.session.state.asks.values() if ask.kind == kind]
+        known = [ask.ask_id for ask in self.session.state.asks.open.values() if ask.kind == kind]
         return self.one(known) if known and not self.chance(8) else f"{kind[0]}{self.pick(60)}"
 
     def action(self) -> str | None:
-        asks = self.session.state.asks.values()
+        asks = self.session.state.asks.open.values()
         return self.one(["approve", "reject"]) if any(ask.question_kind == "plan" for ask in asks) else None
 
     def request_id(self) -> str:
-        known = list(self.session.state.requests)
+        known = list(self.session.state.requests.open)
         return self.one(known) if known and not self.chance(12) else f"m{self.pick(60)}"
 
     def kind_of_fact(self) -> type[Fact]:
@@ -142,38 +180,57 @@ class Chaos:
         if self.chance(8):
             return self.one(OFTEN)
         phase = type(self.session.state.phase)
-        if phase in (st.BackingOff, st.Compacting) and not self.session.state.calls and self.chance(2):
-            return ce.CallReceived
+        if phase in (BackingOff, Compacting) and not self.session.state.calls.by_id and self.chance(2):
+            return CallReceived
         if not self.chance(3):
-            return self.one([fact for fact in OFTEN if phase in decide.LEGAL[fact] and self._has_object(fact)])
-        legal = [fact for fact, phases in decide.LEGAL.items() if phase in phases and self._has_object(fact)]
+            return self.one(
+                [fact for fact in OFTEN if phase in parts.TABLES.facts[fact].when and self._has_object(fact)]
+            )
+        legal = [fact for fact, row in parts.TABLES.facts.items() if phase in row.when and self._has_object(fact)]
         legal.sort(key=lambda fact: self.seen[(phase.__name__, fact.__name__)])
         return self.one(legal[:RAREST])
 
     def _has_object(self, fact: type[Fact]) -> bool:
         """Whether there is something that this fact could be about."""
         state = self.session.state
-        if fact in (te.ModelReplied, te.ModelFailed):
-            return bool(state.requests)
-        if fact is xe.ContextArchived:
-            return bool(state.paged)
+        if fact in (ModelReplied, ModelFailed):
+            return bool(state.requests.open)
+        if fact in OF_SCHEDULES:
+            return False
+        if fact in (JobFinished, KillReceived):
+            return bool(state.jobs.open)
+        if fact is ContextArchived:
+            return bool(state.archive.paged)
+        if fact in (ChildFinished, ChildMoved):
+            return bool(self.session.state.children.open)
+        if fact is ChildOpened:
+            return self._child_to_begin()
         wanted = OBJECTS.get(fact)
         if wanted is None:
             return True
-        return any(call.status in wanted for call in self.session.state.calls.values())
+        return any(call.status in wanted for call in self.session.state.calls.by_id.values())
+
+    def _child_to_begin(self) -> bool:
+        """Whether a child that nobody waits for has not begun yet."""
+        return any(c.mode != "foreground" and not c.opened for c in self.session.state.children.open.values())
 
     def _waited_for(self) -> list[type[Fact]]:
         """What would move something rare that is open now."""
         state = self.session.state
-        found: list[type[Fact]] = [re_.TimerFired] if state.timers else []
-        for ask in state.asks.values():
-            permission = (pe.PermissionApproved, pe.PermissionDenied)
-            found += permission if ask.kind == "permission" else (qe.AnswerReceived,)
-        for call in state.calls.values():
-            if call.status == "unknown":
-                found.append(ce.ToolSettled)
+        found: list[type[Fact]] = [TimerFired] if state.timers.open else []
+        found += (ChildFinished, ChildMoved) if state.children.open and not state.active else ()
+        found += (ChildOpened,) * 4 if self._child_to_begin() and isinstance(state.phase, Asked | Asleep) else ()
+        found += (JobFinished, KillReceived) if state.jobs.open and not state.active else ()
+        for ask in state.asks.open.values():
+            permission = (PermissionApproved, PermissionDenied)
+            found += permission if ask.kind == "permission" else (AnswerReceived,)
+        for call in state.calls.by_id.values():
+            if call.status == "child":
+                found += (ChildFinished, ChildMoved, ChildOpened)
+            elif call.status == "unknown":
+                found.append(ToolSettled)
             elif call.status == "started" and call.tool == "risky":
-                found.append(se.SessionResumed)
+                found.append(SessionResumed)
         return found
 
     # --- steps ---
@@ -198,7 +255,7 @@ class Chaos:
     def _after(self) -> None:
         self._feed()
         self.checker.rest(self.session.state)
-        assert not isinstance(self.session.state.phase, st.Between), "an append ended between two turns"
+        assert not isinstance(self.session.state.phase, Between), "an append ended between two turns"
 
     def _feed(self) -> None:
         while self.fed < len(self.session.appends):
@@ -218,10 +275,8 @@ class Chaos:
             self._after()
         state = self.session.state
         assert not state.active, f"still {type(state.phase).__name__} after {DRAIN_STEPS_MAX} answers"
-        assert isinstance(state.phase, st.Idle), (
-            f"rests as {type(state.phase).__name__}, though everything was answered"
-        )
-        assert not state.queue, f"prompts still wait: {state.queue}"
+        assert isinstance(state.phase, Idle), f"rests as {type(state.phase).__name__}, though everything was answered"
+        assert not state.queue.waiting, f"prompts still wait: {state.queue.waiting}"
         self.checker.idle(state)
         assert not self.checker.open_commands
 
@@ -232,45 +287,58 @@ class Chaos:
                 case effects.CallModel():
                     return self._reply(effect)
                 case effects.PageOut():
-                    return xe.ContextArchived(paged_seq=effect.paged_seq, pages=1)
+                    return ContextArchived(paged_seq=effect.paged_seq, pages=1)
                 case effects.PrepareCall():
                     found = Prepared(digest="drained")
-                    return ce.ToolPrepared(
-                        call_id=effect.call_id, digest="drained", body=ce.PreparedBody(prepared=found, args={})
+                    return ToolPrepared(
+                        call_id=effect.call_id, digest="drained", body=PreparedBody(prepared=found, args={})
                     )
                 case effects.RunTool():
-                    return ce.ToolFinished(call_id=effect.call_id, body=ce.ResultBody(content=(Text(text="r"),)))
+                    return ToolFinished(call_id=effect.call_id, body=ResultBody(content=(Text(text="r"),)))
+                case effects.StartChild() if effect.mode != "foreground" and not effect.opened:
+                    return ChildOpened(child_id=effect.child_id, call_id=effect.call_id)
+                case effects.StartChild():
+                    name = child_end_id(effect.child_id)
+                    return ChildFinished(command_id=name, child_id=effect.child_id, call_id=effect.call_id)
+                case effects.WatchJob():
+                    return JobFinished(job_id=effect.job_id, status="cancelled" if effect.stop else "completed")
+                case effects.PutFilesBack():
+                    return RewindReceived(command_id=effect.command_id, to_seq=effect.to_seq, files=True)
                 case effects.SetTimer():
                     self.session.at_ms = max(self.session.at_ms, effect.at_ms)
-                    return re_.TimerFired(timer_id=effect.timer_id)
+                    return TimerFired(timer_id=effect.timer_id)
                 case _:
                     continue
+        for child in state.children.open.values():
+            return ChildFinished(
+                command_id=child_end_id(child.child_id), child_id=child.child_id, call_id=child.call_id
+            )
         return self._answer() or self._wake()
 
     def _reply(self, effect: effects.CallModel) -> Fact:
-        body = te.ReplyBody(blocks=(Text(text="done"),), output=te.OutputCheck(valid=True))
+        body = ReplyBody(blocks=(Text(text="done"),), output=OutputCheck(valid=True))
         usage = Usage(input_tokens=10, output_tokens=1)
-        return te.ModelReplied(
+        return ModelReplied(
             request_id=effect.request_id, lane=effect.lane, finish="stop", usage=usage, tokens=1, bytes=4, body=body
         )
 
     def _answer(self) -> Fact | None:
         state, command = self.session.state, self.command()
-        for ask in state.asks.values():
+        for ask in state.asks.open.values():
             if ask.kind == "permission":
-                return pe.PermissionDenied(command_id=command, request_id=ask.ask_id)
-            return qe.AnswerReceived(command_id=command, question_id=ask.ask_id, outcome="declined")
-        for call in state.calls.values():
+                return PermissionDenied(command_id=command, request_id=ask.ask_id)
+            return AnswerReceived(command_id=command, question_id=ask.ask_id, outcome="declined")
+        for call in state.calls.by_id.values():
             if call.status == "unknown":
-                return ce.ToolSettled(command_id=command, call_id=call.call_id, outcome="did_not_happen")
+                return ToolSettled(command_id=command, call_id=call.call_id, outcome="did_not_happen")
             if call.status in ("delegated", "suspended"):
-                return ce.ResultReceived(command_id=command, call_id=call.call_id, body=ce.ResultBody())
+                return ResultReceived(command_id=command, call_id=call.call_id, body=ResultBody())
         return None
 
     def _wake(self) -> Fact | None:
         state = self.session.state
-        waits = isinstance(state.phase, st.Asked | st.Asleep) or bool(state.queue)
-        return re_.WakeReceived(command_id=self.command()) if waits and not state.active else None
+        waits = isinstance(state.phase, Asked | Asleep) or bool(state.queue.waiting)
+        return WakeReceived(command_id=self.command()) if waits and not state.active else None
 
     # --- what must hold of the whole log ---
 
@@ -293,7 +361,7 @@ class Prefixes:
         self.events: list[Event] = []
         self.names: dict[str, tuple[str, str | None]] = {}
         self.cache: dict[int, tuple[ItemRef, HistoryItem]] = {}
-        self.state = st.State()
+        self.state = State()
         self.sent: list[HistoryItem] = []
 
     def check(self) -> int:
@@ -311,9 +379,9 @@ class Prefixes:
 
     def _grows(self, event: Event, items: list[HistoryItem]) -> None:
         """A request begins with the items of the one before, unless the log says why it does not."""
-        if isinstance(event, te.PrefixChanged):
+        if isinstance(event, PrefixChanged):
             self.sent = []
-        elif isinstance(event, te.ModelRequested) and event.lane == "main":
+        elif isinstance(event, ModelRequested) and event.lane == "main":
             same = items[: len(self.sent)] == self.sent
             assert same, f"event {self.state.seq}: the request does not begin with the last one's items"
             self.sent = items
@@ -323,12 +391,12 @@ class Prefixes:
 
     def items(self) -> list[HistoryItem]:
         """As `render` gives them, each item made once."""
-        whole, self.state.history = self.state.history, []
+        whole, self.state.history.items = self.state.history.items, []
         try:
             known = [self._item(ref) for ref in whole]
             return known + render(self.state, self._lookup, dict(self.names))
         finally:
-            self.state.history = whole
+            self.state.history.items = whole
 
     def _item(self, ref: ItemRef) -> HistoryItem:
         found = self.cache.get(id(ref))

@@ -3,59 +3,49 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from windlass.events import codec, record
 from windlass.events.base import Event, name_of
-from windlass.events.blocks import CallSlot, Text
-from windlass.events.calls import (
+from windlass.events.changes import AnyChange, ChangeReceived, ChangeSettings
+from windlass.events.children import ChildBody, ChildFinished
+from windlass.events.commands import PromptBody, PromptReceived
+from windlass.events.context import CompactReceived
+from windlass.events.questions import AnswerBody, AnswerReceived
+from windlass.events.runs import CancelReceived, InterruptReceived, PartialBody, RunStarted, WakeReceived
+from windlass.events.sessions import SessionForked, SessionResumed, SessionStarted
+from windlass.events.signals import SignalBody, SignalReceived
+from windlass.events.stored import codec, record
+from windlass.events.timers import TimerFired
+from windlass.events.tools.calls import (
     CallReceived,
-    MountReceived,
     PreparedBody,
     ResultBody,
     ResultReceived,
     ToolFinished,
     ToolPrepared,
+    ToolRequested,
     ToolSettled,
-    UnmountReceived,
     UserCallBody,
 )
-from windlass.events.context import CompactReceived
-from windlass.events.failures import FinishReason, failure
-from windlass.events.items import ProposedCall, ResultItem
-from windlass.events.permissions import ApproverMissed, FeedbackBody, PermissionApproved, PermissionDenied
-from windlass.events.questions import AnswerBody, AnswerReceived
-from windlass.events.runs import (
-    CancelReceived,
-    InterruptReceived,
-    PartialBody,
-    PromptBody,
-    PromptReceived,
-    SignalBody,
-    SignalReceived,
-    TimerFired,
-    WakeReceived,
-)
-from windlass.events.sessions import (
-    AnyChange,
-    ChangeReceived,
-    ChangeSettings,
-    SessionForked,
-    SessionResumed,
-    SessionStarted,
-)
-from windlass.events.specs import AgentRef, ModelRef, Policy, Rule, Settings, Setup, ToolSpec
-from windlass.events.turns import ModelFailed, ModelReplied, OutputCheck, Prepared, ReplyBody, ReplyCall
-from windlass.events.usage import Price, Usage
+from windlass.events.tools.permissions import ApproverMissed, FeedbackBody, PermissionApproved, PermissionDenied
+from windlass.events.tools.toolset import MountReceived, UnmountReceived
+from windlass.events.turns import ModelFailed, ModelReplied, ModelRequested, OutputCheck, Prepared, ReplyBody, ReplyCall
+from windlass.events.values.blocks import CallSlot, Text
+from windlass.events.values.failures import FinishReason, failure
+from windlass.events.values.ids import child_end_id
+from windlass.events.values.items import ProposedCall, ResultItem
+from windlass.events.values.specs import AgentRef, ModelRef, Policy, Rule, Settings, Setup, ToolSpec
+from windlass.events.values.usage import Price, Usage
 from windlass.kernel import log
-from windlass.kernel.decide import step
 from windlass.kernel.effects import AnyEffect
 from windlass.kernel.owed import owed
 from windlass.kernel.render import render
 from windlass.kernel.state import State
+from windlass.kernel.step import step
 
+T = TypeVar("T")
 PRICE = Price(input=1_000_000, output=2_000_000)
 MODEL = ModelRef(name="test/model", provider="test", model="model", window_tokens=100_000, price=PRICE)
 TOOLS = (
@@ -70,6 +60,7 @@ TOOLS = (
         for n in ("ask_user", "todo", "plan", "task", "complete_task", "wait", "load_tools")
     ),
 )
+HELPER = ToolSpec(name="helper", digest="d-helper", runs="child")
 ASK_PAY = Policy(rules=(Rule(action="ask", tool="pay", name="ask about pay"),))
 
 
@@ -152,6 +143,9 @@ class Session:
         return self.take(WakeReceived(command_id=self.command()))
 
     def approve(self, request_id: str, **more: Any) -> list[Any]:
+        """Approves what was asked, as whoever has read it would."""
+        asked = self.state.asks.open.get(request_id)
+        more.setdefault("digest", asked.digest if asked is not None else "unknown")
         return self.take(PermissionApproved(command_id=self.command(), request_id=request_id, **more))
 
     def deny(self, request_id: str, feedback: str = "", **more: Any) -> list[Any]:
@@ -171,7 +165,7 @@ class Session:
         return self.take(ChangeReceived(command_id=self.command(), change=change))
 
     def change_settings(self, **changes: Any) -> list[Any]:
-        return self.change(ChangeSettings(settings=msgspec.structs.replace(self.state.settings, **changes)))
+        return self.change(ChangeSettings(settings=msgspec.structs.replace(self.state.setup.settings, **changes)))
 
     def compact(self) -> list[Any]:
         return self.take(CompactReceived(command_id=self.command()))
@@ -184,6 +178,15 @@ class Session:
 
     def settle(self, call_id: str, outcome: Any, **more: Any) -> list[Any]:
         return self.take(ToolSettled(command_id=self.command(), call_id=call_id, outcome=outcome, **more))
+
+    def child_ends(self, text: str = "ok", **more: Any) -> list[Any]:
+        """The child that a call waits for comes to its end."""
+        child = next(iter(self.state.children.open.values()))
+        name = more.pop("command_id", child_end_id(child.child_id))
+        body = ChildBody(content=(Text(text=text),))
+        return self.take(
+            ChildFinished(command_id=name, child_id=child.child_id, call_id=child.call_id, body=body, **more)
+        )
 
     def run_tool(self, tool: str, args: dict[str, Any] | None = None) -> list[Any]:
         body = UserCallBody(args=args or {}, prepared=Prepared(digest=f"person:{tool}"))
@@ -200,7 +203,7 @@ class Session:
         **more: Any,
     ) -> list[Any]:
         """The open model request is answered."""
-        request = next(iter(self.state.requests.values()))
+        request = next(iter(self.state.requests.open.values()))
         blocks: list[Any] = [Text(text=text)] if text else []
         numbered = [
             ReplyCall(call=_numbered(found.call, index), prepared=found.prepared) for index, found in enumerate(calls)
@@ -225,7 +228,7 @@ class Session:
         )
 
     def model_fails(self, kind: Any = "server_error", **more: Any) -> list[Any]:
-        request = next(iter(self.state.requests.values()))
+        request = next(iter(self.state.requests.open.values()))
         return self.take(
             ModelFailed(
                 request_id=request.request_id,
@@ -251,17 +254,23 @@ class Session:
             )
         )
 
-    def prepare(self, call_id: str, **more: Any) -> list[Any]:
-        body = PreparedBody(prepared=Prepared(digest="prepared", **more))
-        return self.take(ToolPrepared(call_id=call_id, digest="prepared", body=body))
+    def prepare(self, call_id: str, *, digest: str = "prepared", **more: Any) -> list[Any]:
+        found = Prepared(digest=digest, **more)
+        body = PreparedBody(prepared=found)
+        return self.take(
+            ToolPrepared(call_id=call_id, digest=digest, labels=found.labels, traits=found.traits, body=body)
+        )
 
     def nobody(self) -> list[Any]:
         """The host found nobody to ask."""
-        waiting = (*self.state.asks, *(c.call_id for c in self.state.calls.values() if c.status == "delegated"))
+        waiting = (
+            *self.state.asks.open,
+            *(c.call_id for c in self.state.calls.by_id.values() if c.status == "delegated"),
+        )
         return self.take(ApproverMissed(request_ids=tuple(waiting)))
 
     def fire(self, timer_id: str | None = None) -> list[Any]:
-        timer = self.state.timers[timer_id or next(iter(self.state.timers))]
+        timer = self.state.timers.open[timer_id or next(iter(self.state.timers.open))]
         self.at_ms = max(self.at_ms, timer.at_ms)
         return self.take(TimerFired(timer_id=timer.timer_id))
 
@@ -271,7 +280,7 @@ class Session:
         self.epoch += 1
         return self.take(SessionResumed(epoch=self.epoch, runner=f"runner-{self.epoch}", **found))
 
-    def fork(self, at_seq: int) -> Session:
+    def fork(self, at_seq: int, *, keeps_open: bool = False) -> Session:
         """A new session that continues this one after the append that ends at `at_seq`."""
         branch = Session("fork", start=False)
         kept = [line for line in self.lines if codec.decode(line, bodies=False).last_seq <= at_seq]
@@ -281,13 +290,29 @@ class Session:
         branch.at_ms = self.at_ms
         branch.prefix = "b"
         assert branch.state.seq == at_seq
-        branch.take(SessionForked(session_id="fork", origin_id="s1", at_seq=at_seq, origin_hash=branch.hash, epoch=1))
+        origin = SessionForked(session_id="fork", origin_id="s1", at_seq=at_seq, origin_hash=branch.hash, epoch=1)
+        branch.take(msgspec.structs.replace(origin, keeps_open=keeps_open))
         return branch
 
     # what can be seen
 
     def running(self) -> list[str]:
-        return [c.call_id for c in self.state.calls.values() if c.status == "started"]
+        return [c.call_id for c in self.state.calls.by_id.values() if c.status == "started"]
+
+    def called(self, number: int = 0) -> str:
+        """The id of a call that was requested, the first of the log being 0."""
+        return self._all(ToolRequested)[number].call_id
+
+    def requested(self, number: int = 0) -> str:
+        """The id of a request to a model, counted the same way."""
+        return self._all(ModelRequested)[number].request_id
+
+    def ran(self, number: int = 0) -> str:
+        """The id of a run, counted the same way."""
+        return self._all(RunStarted)[number].run_id
+
+    def _all(self, kind: type[T]) -> list[T]:
+        return [event for append in self.appends for event in append if isinstance(event, kind)]
 
     def folded(self) -> State:
         return log.fold_lines(self.lines)

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import pytest
 
 from tests.kernel.session import ASK_PAY, Session, Settings, call, names
-from windlass.events import calls as ce
-from windlass.events.blocks import Terminal, Text
 from windlass.events.errors import Refused
 from windlass.events.hooks import HookRuling
-from windlass.events.items import UserItem
 from windlass.events.questions import Question, QuestionBody
-from windlass.events.sessions import FileChange
-from windlass.events.specs import Policy, Rule
+from windlass.events.tools.calls import (
+    PreparedBody,
+    ResultBody,
+    ToolAsked,
+    ToolPrepared,
+    ToolRequested,
+    ToolSuspended,
+    ToolTimedOut,
+)
 from windlass.events.turns import Prepared, ReplyCall
+from windlass.events.values.blocks import Terminal, Text
+from windlass.events.values.items import UserItem
+from windlass.events.values.specs import Policy, Rule
+from windlass.events.workspace import FileChange
 from windlass.kernel.effects import AwaitClient, PrepareCall, RunTool
 
 CHANGES = (FileChange(path="a.py", operation="update", lines_added=3),)
@@ -34,11 +43,25 @@ def test_a_call_is_dispatched_under_a_key_that_stays_the_same():
     session.prompt()
     session.reply("", call("put"))
     assert session.owed() == (
-        RunTool(effect_id="c6.0/1", call_id="c6.0", tool="put", attempt=1, key="s1:c6.0", timeout_ms=600_000),
+        RunTool(
+            effect_id=f"{session.called()}/1",
+            call_id=session.called(),
+            tool="put",
+            attempt=1,
+            key=f"s1:{session.called()}",
+            timeout_ms=600_000,
+        ),
     )
     session.crash()
     assert session.owed() == (
-        RunTool(effect_id="c6.0/2", call_id="c6.0", tool="put", attempt=2, key="s1:c6.0", timeout_ms=600_000),
+        RunTool(
+            effect_id=f"{session.called()}/2",
+            call_id=session.called(),
+            tool="put",
+            attempt=2,
+            key=f"s1:{session.called()}",
+            timeout_ms=600_000,
+        ),
     )
 
 
@@ -46,10 +69,12 @@ def test_a_call_that_the_host_has_not_prepared_waits_for_it():
     session = Session()
     session.prompt()
     assert names(session.reply("", unprepared("add"))) == ["model.replied", "tool.requested"]
-    assert session.owed() == (PrepareCall(effect_id="c6.0/prepare", call_id="c6.0", tool="add"),)
-    assert names(session.prepare("c6.0")) == ["tool.prepared", "tool.allowed", "tool.started"]
+    assert session.owed() == (
+        PrepareCall(effect_id=f"{session.called()}/prepare", call_id=session.called(), tool="add"),
+    )
+    assert names(session.prepare(session.called())) == ["tool.prepared", "tool.allowed", "tool.started"]
     with pytest.raises(Refused, match="does not wait to be prepared"):
-        session.prepare("c6.0")
+        session.prepare(session.called())
 
 
 def test_hooks_may_change_the_arguments_and_the_gate_sees_the_final_digest():
@@ -57,10 +82,13 @@ def test_hooks_may_change_the_arguments_and_the_gate_sees_the_final_digest():
     session.prompt()
     session.reply("", unprepared("add"))
     hook = HookRuling(hook_id="trim", point="before_tool", outcome="changed")
-    body = ce.PreparedBody(prepared=Prepared(digest="new"), args={"n": 2})
-    taken = session.take(ce.ToolPrepared(call_id="c6.0", digest="new", changed=True, hooks=(hook,), body=body))
+    body = PreparedBody(prepared=Prepared(digest="new"), args={"n": 2})
+    taken = session.take(ToolPrepared(call_id=session.called(), digest="new", changed=True, hooks=(hook,), body=body))
     assert names(taken) == ["tool.prepared", "hook.ruled", "tool.allowed", "tool.started"]
-    assert (session.state.calls["c6.0"].digest, session.state.calls["c6.0"].changed_seq) == ("new", 8)
+    assert (
+        session.state.calls.by_id[session.called()].digest,
+        session.state.calls.by_id[session.called()].changed_seq,
+    ) == ("new", 8)
 
 
 @pytest.mark.parametrize(
@@ -76,10 +104,11 @@ def test_a_guard_that_denies_or_fails_stops_the_call_and_a_fatal_one_the_run(rul
     session = Session()
     session.prompt()
     session.reply("", unprepared("add"))
-    body = ce.PreparedBody(prepared=Prepared(digest="d"))
-    taken = session.take(ce.ToolPrepared(call_id="c6.0", digest="d", hooks=(ruling,), body=body))
+    body = PreparedBody(prepared=Prepared(digest="d"))
+    taken = session.take(ToolPrepared(call_id=session.called(), digest="d", hooks=(ruling,), body=body))
     assert names(taken)[:3] == ["tool.prepared", "hook.ruled", "tool.denied"]
     assert (taken[2].reason, names(taken)[-1]) == ("hook", ends)
+    assert taken[2].detail == (ruling.message or "denied by h")
 
 
 def test_an_observer_that_fails_changes_nothing():
@@ -87,8 +116,8 @@ def test_an_observer_that_fails_changes_nothing():
     session.prompt()
     session.reply("", unprepared("add"))
     ruling = HookRuling(hook_id="watch", point="before_tool", outcome="failed")
-    body = ce.PreparedBody(prepared=Prepared(digest="d"))
-    taken = session.take(ce.ToolPrepared(call_id="c6.0", digest="d", hooks=(ruling,), body=body))
+    body = PreparedBody(prepared=Prepared(digest="d"))
+    taken = session.take(ToolPrepared(call_id=session.called(), digest="d", hooks=(ruling,), body=body))
     assert names(taken) == ["tool.prepared", "hook.ruled", "tool.allowed", "tool.started"]
 
 
@@ -126,7 +155,11 @@ def test_what_the_host_finds_wrong_with_arguments_is_told_to_the_model():
     wrong = Prepared(digest="d", errors=("$.n: expected int, got string", "$.m: missing"))
     session.reply("", call("add", {"n": "x"}, prepared=wrong))
     assert results(session) == [
-        ("c6.0", (Text(text="not run (invalid arguments): $.n: expected int, got string; $.m: missing"),), True)
+        (
+            session.called(),
+            (Text(text="not run (invalid arguments): $.n: expected int, got string; $.m: missing"),),
+            True,
+        )
     ]
 
 
@@ -140,29 +173,29 @@ def test_a_failing_tool_is_an_ordinary_result():
         "turn.started",
         "model.requested",
     ]
-    assert results(session) == [("c6.0", (Text(text="it broke"),), True)]
+    assert results(session) == [(session.called(), (Text(text="it broke"),), True)]
 
 
 def test_a_tool_that_runs_over_its_time_gives_what_it_had():
     session = Session()
     session.prompt()
     session.reply("", call("add"))
-    body = ce.ResultBody(content=(Terminal(text="half", exit_code=None),))
-    session.take(ce.ToolTimedOut(call_id="c6.0", timeout_ms=500, body=body))
-    assert results(session) == [("c6.0", (Text(text="timed out after 500 ms"), Terminal(text="half")), True)]
+    body = ResultBody(content=(Terminal(text="half", exit_code=None),))
+    session.take(ToolTimedOut(call_id=session.called(), timeout_ms=500, body=body))
+    assert results(session) == [(session.called(), (Text(text="timed out after 500 ms"), Terminal(text="half")), True)]
 
 
 def test_outcomes_of_calls_that_do_not_run_are_refused():
     session = Session()
     session.prompt()
     session.reply("", call("add"), call("add", {"n": 2}))
-    session.finish("c6.0")
+    session.finish(session.called())
     for told in (
-        lambda: session.finish("c6.0"),
+        lambda: session.finish(session.called()),
         lambda: session.finish("c9.9"),
-        lambda: session.take(ce.ToolTimedOut(call_id="c6.0", timeout_ms=1)),
-        lambda: session.take(ce.ToolSuspended(call_id="c6.0")),
-        lambda: session.result("c6.1"),
+        lambda: session.take(ToolTimedOut(call_id=session.called(), timeout_ms=1)),
+        lambda: session.take(ToolSuspended(call_id=session.called())),
+        lambda: session.result(session.called(1)),
     ):
         before = len(session.lines)
         with pytest.raises(Refused):
@@ -177,7 +210,7 @@ def test_client_run_tools_complete_in_any_order(order):
     assert names(session.reply("", *[call("ui", {"n": n}) for n in range(3)]))[-3:] == ["tool.delegated"] * 3
     assert [type(effect) for effect in session.owed()] == [AwaitClient] * 3
     for position, n in enumerate(order):
-        ends = names(session.result(f"c6.{n}", f"r{n}"))
+        ends = names(session.result(session.called(n), f"r{n}"))
         assert ends[1:] == ([] if position < 2 else ["turn.finished", "turn.started", "model.requested"])
     assert [content for _, content, _ in results(session)] == [(Text(text=f"r{n}"),) for n in range(3)]
 
@@ -187,8 +220,8 @@ def test_with_no_client_there_the_run_ends_asked_and_a_result_goes_on():
     session.prompt()
     session.reply("", call("ui"), call("ui", {"n": 2}))
     assert names(session.nobody()) == ["approver.missed", "run.asked"]
-    assert names(session.result("c6.1")) == ["result.received", "run.started", "run.asked"]
-    assert names(session.result("c6.0"))[:2] == ["result.received", "run.started"]
+    assert names(session.result(session.called(1))) == ["result.received", "run.started", "run.asked"]
+    assert names(session.result(session.called()))[:2] == ["result.received", "run.started"]
     assert session.state.active
 
 
@@ -196,13 +229,13 @@ def test_a_tool_may_suspend_itself_and_be_completed_weeks_later():
     session = Session()
     session.prompt()
     session.reply("", call("put"))
-    assert names(session.take(ce.ToolSuspended(call_id="c6.0", note="waits for a webhook"))) == [
+    assert names(session.take(ToolSuspended(call_id=session.called(), note="waits for a webhook"))) == [
         "tool.suspended",
         "run.asked",
     ]
     session.at_ms += 30 * 24 * 3600 * 1000
     session.crash()
-    assert names(session.result("c6.0", "it came")) == [
+    assert names(session.result(session.called(), "it came")) == [
         "result.received",
         "run.started",
         "turn.finished",
@@ -216,11 +249,13 @@ def test_a_running_tool_may_ask_a_person_and_gets_the_answer_itself():
     session.prompt()
     session.reply("", call("put"))
     asked = session.take(
-        ce.ToolAsked(call_id="c6.0", body=QuestionBody(message="which?", questions=(Question(question="which?"),)))
+        ToolAsked(
+            call_id=session.called(), body=QuestionBody(message="which?", questions=(Question(question="which?"),))
+        )
     )
     assert names(asked) == ["tool.asked", "question.requested"]
     assert names(session.answer(asked[1].question_id)) == ["answer.received"]
-    assert session.running() == ["c6.0"]
+    assert session.running() == [session.called()]
     session.finish()
     assert session.reply("done")[-1].commands == ("k1", "k2")
 
@@ -230,7 +265,7 @@ def test_a_question_dies_with_the_tool_that_asked_it():
     session.prompt()
     session.reply("", call("put"))
     question = QuestionBody(questions=(Question(question="which?"),))
-    session.take(ce.ToolAsked(call_id="c6.0", body=question))
+    session.take(ToolAsked(call_id=session.called(), body=question))
     assert names(session.finish())[:2] == ["tool.finished", "question.withdrawn"]
 
 
@@ -252,7 +287,7 @@ def test_a_person_runs_a_tool_without_a_turn():
     assert end[-1].commands == ("k1",)
     (note,) = session.items()
     assert isinstance(note, UserItem)
-    assert note.content == (Text(text="[the user ran a tool, call c2.0]"), Text(text="3"))
+    assert note.content == (Text(text=f"[the user ran a tool, call {session.called()}]"), Text(text="3"))
 
 
 def test_a_person_passes_the_same_gate():
@@ -303,7 +338,7 @@ def test_a_person_may_run_a_tool_in_every_phase_and_what_went_on_goes_on(phase):
     session = in_phase(phase)
     assert type(session.state.phase).__name__ == phase
     taken = session.run_tool("add", {"n": 7})
-    mine = next(event for event in taken if isinstance(event, ce.ToolRequested))
+    mine = next(event for event in taken if isinstance(event, ToolRequested))
     assert names(taken)[-1] == "tool.started"
     session.finish(mine.call_id, "7")
     if phase != "Idle":
@@ -334,15 +369,15 @@ def test_a_repeat_by_a_person_is_no_lack_of_progress():
 @pytest.mark.parametrize(
     ("fact", "then"),
     [
-        (ce.ToolTimedOut(call_id="c6.0", timeout_ms=5, changes=CHANGES), "turn.finished"),
-        (ce.ToolSuspended(call_id="c6.0", changes=CHANGES), "run.asked"),
+        (partial(ToolTimedOut, timeout_ms=5), "turn.finished"),
+        (ToolSuspended, "run.asked"),
     ],
 )
 def test_what_a_tool_changed_is_kept_however_its_call_ends(fact, then):
     session = Session()
     session.prompt()
     session.reply("", call("put"))
-    events = session.take(fact)
+    events = session.take(fact(call_id=session.called(), changes=CHANGES))
     assert names(events)[1:3] == ["files.changed", then]
     assert events[1].changes == CHANGES
-    assert session.state.code.lines_added == 3
+    assert session.state.workspace.code.lines_added == 3

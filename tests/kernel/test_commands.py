@@ -7,24 +7,35 @@ from collections import Counter
 import pytest
 
 from tests.kernel.session import ASK_PAY, MODEL, Session, Settings, call, names
-from windlass.events import context as xe
-from windlass.events import runs as re_
-from windlass.events import sessions as se
 from windlass.events.base import Command
+from windlass.events.changes import (
+    ChangeGrants,
+    ChangeMetadata,
+    ChangeMode,
+    ChangeModel,
+    ChangePins,
+    ChangeSettings,
+    ChangeTask,
+    ChangeTitle,
+)
+from windlass.events.commands import CommandCompleted, CommandRefused
+from windlass.events.context import UndoReceived
 from windlass.events.errors import Refused
-from windlass.events.registry import COMMANDS
-from windlass.events.specs import Grant, Task, ToolSpec
-from windlass.kernel import decide, log
+from windlass.events.runs import Terminal
+from windlass.events.sessions import RewindReceived
+from windlass.events.stored.registry import COMMANDS
+from windlass.events.values.specs import Grant, Task, ToolSpec
+from windlass.kernel import log, parts
 
 
 def terminals(session):
     """How often each command ended, and in what."""
     found: dict[str, list[str]] = {}
     for event in session.events():
-        if isinstance(event, re_.Terminal):
+        if isinstance(event, Terminal):
             for command in event.commands:
                 found.setdefault(command, []).append(type(event).__name__)
-        elif isinstance(event, re_.CommandCompleted | re_.CommandRefused):
+        elif isinstance(event, CommandCompleted | CommandRefused):
             found.setdefault(event.command_id, []).append(type(event).__name__)
     return found
 
@@ -37,7 +48,7 @@ def test_a_run_ends_the_commands_that_joined_it_in_their_order():
     session.finish()
     session.prompt("hurry", command_id="steer", behavior="steer")
     session.reply("", call("ask_user", {"question": "?"}))
-    question = next(iter(session.state.asks))
+    question = next(iter(session.state.asks.open))
     session.answer(question)
     session.reply("done")
     assert terminals(session) == {name: ["RunCompleted"] for name in ("ask", "k1", "steer", "k2")}
@@ -47,7 +58,7 @@ def test_a_command_folded_into_a_run_that_was_going_ends_once_and_with_it():
     session = Session(policy=ASK_PAY)
     session.prompt(command_id="ask")
     session.reply("", call("pay"), call("pay", {"n": 2}))
-    first, second = session.state.asks
+    first, second = session.state.asks.open
     session.approve(first)
     session.deny(second)
     session.interrupt()
@@ -72,14 +83,14 @@ def test_a_run_that_ends_asked_ends_its_command_and_the_answer_gets_the_next_end
 
 def changes():
     return [
-        se.ChangeModel(model=MODEL),
-        se.ChangeMode(mode="plan"),
-        se.ChangeTitle(title="t" * 500),
-        se.ChangeMetadata(metadata={"team": "a", "gone": None}),
-        se.ChangeTask(task=Task(goal="g")),
-        se.ChangePins(pin=(2,)),
-        se.ChangeGrants(add=(Grant(grant_id="g", tool="pay"),)),
-        se.ChangeSettings(settings=Settings(turns_max=3)),
+        ChangeModel(model=MODEL),
+        ChangeMode(mode="plan"),
+        ChangeTitle(title="t" * 500),
+        ChangeMetadata(metadata={"team": "a", "gone": None}),
+        ChangeTask(task=Task(goal="g")),
+        ChangePins(pin=(2,)),
+        ChangeGrants(add=(Grant(grant_id="g", tool="pay"),)),
+        ChangeSettings(settings=Settings(turns_max=3)),
     ]
 
 
@@ -105,15 +116,24 @@ def test_what_was_changed_is_in_the_state():
     for change in changes():
         session.change(change)
     state = session.state
-    assert (state.mode, state.title, state.metadata, state.task) == ("plan", "t" * 200, {"team": "a"}, Task(goal="g"))
-    assert (list(state.pinned), list(state.grants), state.settings) == ([2], ["g"], Settings(turns_max=3))
+    assert (state.setup.mode, state.setup.title, state.setup.metadata, state.task.current) == (
+        "plan",
+        "t" * 200,
+        {"team": "a"},
+        Task(goal="g"),
+    )
+    assert (list(state.history.pinned), list(state.gate.grants), state.setup.settings) == (
+        [2],
+        ["g"],
+        Settings(turns_max=3),
+    )
 
 
 def test_metadata_are_removed_by_none():
     session = Session()
-    session.change(se.ChangeMetadata(metadata={"a": "1", "b": "2"}))
-    session.change(se.ChangeMetadata(metadata={"a": None}))
-    assert session.state.metadata == {"b": "2"}
+    session.change(ChangeMetadata(metadata={"a": "1", "b": "2"}))
+    session.change(ChangeMetadata(metadata={"a": None}))
+    assert session.state.setup.metadata == {"b": "2"}
 
 
 def test_another_model_is_used_from_the_next_request_on():
@@ -122,7 +142,7 @@ def test_another_model_is_used_from_the_next_request_on():
     session = Session()
     session.prompt()
     session.reply("", call("add"))
-    session.change(se.ChangeModel(model=msgspec.structs.replace(MODEL, name="test/other")))
+    session.change(ChangeModel(model=msgspec.structs.replace(MODEL, name="test/other")))
     events = session.finish()
     assert names(events)[-3:] == ["prefix.changed", "turn.started", "model.requested"]
     assert (events[-3].reasons, events[-1].model) == (("model",), "test/other")
@@ -130,7 +150,7 @@ def test_another_model_is_used_from_the_next_request_on():
 
 def test_a_refused_command_is_recorded_where_a_client_must_be_told():
     session = Session()
-    refusal = re_.CommandRefused(command_id="late", code="not_open", message="request p9 is not open", actor="ada")
+    refusal = CommandRefused(command_id="late", code="not_open", message="request p9 is not open", actor="ada")
     before = log.dump(session.state)
     assert session.take(refusal) == [refusal]
     session.state.seq -= 1
@@ -148,9 +168,8 @@ def test_a_refused_fact_changes_nothing_at_all():
 
 
 def test_every_command_of_the_vocabulary_is_legal_somewhere_and_has_a_handler():
-    assert set(COMMANDS) <= set(decide.LEGAL)
-    assert set(decide.LEGAL) == set(decide.HANDLERS)
-    assert set(decide.CHECKS) <= set(decide.LEGAL)
+    assert set(COMMANDS) <= set(parts.TABLES.facts)
+    assert all(row.when for row in parts.TABLES.facts.values())
 
 
 def test_one_long_story_ends_every_command_once():
@@ -164,8 +183,8 @@ def test_one_long_story_ends_every_command_once():
     session.run_tool("add")
     session.finish()
     session.nobody()
-    session.result(next(name for name, found in session.state.calls.items() if found.status == "delegated"))
-    session.deny(next(iter(session.state.asks)), "no")
+    session.result(next(name for name, found in session.state.calls.by_id.items() if found.status == "delegated"))
+    session.deny(next(iter(session.state.asks.open)), "no")
     session.reply("ok")
     session.interrupt()
     session.unmount("extra")
@@ -173,8 +192,8 @@ def test_one_long_story_ends_every_command_once():
     session.reply("x")
     session.compact()
     session.reply("sum")
-    session.take(xe.UndoReceived(command_id=session.command(), restored=log.before_compaction(session.lines)))
-    session.take(se.RewindReceived(command_id=session.command(), to_seq=0))
+    session.take(UndoReceived(command_id=session.command(), restored=log.before_compaction(session.lines)))
+    session.take(RewindReceived(command_id=session.command(), to_seq=0))
     session.cancel()
     commands = [event.command_id for event in session.events() if isinstance(event, Command)]
     assert Counter(commands) == Counter(dict.fromkeys(commands, 1))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.kernel.session import ASK_PAY, Session, call, names
 from windlass.events.base import name_of
-from windlass.events.registry import EVENTS
+from windlass.events.stored.registry import EVENTS
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "concepts.md"
 DRAWN = re.compile(r"<!-- log: (\w+) -->\n```text\n(.*?)```", re.DOTALL)

@@ -8,17 +8,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as draw
 
 from tests.kernel.session import MODEL, Session, Settings, call, names
-from windlass.events import context as xe
-from windlass.events import sessions as se
-from windlass.events.blocks import Text
-from windlass.events.calls import ResultReceived
+from windlass.events.changes import ChangeModel, ChangePins
+from windlass.events.context import (
+    CompactionFinished,
+    CompactionStarted,
+    ContextElided,
+    ContextPagedIn,
+    ContextTruncated,
+    PageBody,
+    UndoReceived,
+)
 from windlass.events.errors import Refused
-from windlass.events.items import UserItem
-from windlass.events.specs import ItemRef, Limits, RunOptions
+from windlass.events.sessions import SessionStarted, SetupBody
+from windlass.events.tools.calls import ResultReceived
 from windlass.events.turns import ModelRequested, PrefixChanged
-from windlass.events.usage import Usage
-from windlass.kernel import context, log
-from windlass.kernel import state as st
+from windlass.events.values.blocks import Text
+from windlass.events.values.items import UserItem
+from windlass.events.values.specs import ItemRef, Limits, RunOptions
+from windlass.events.values.usage import Usage
+from windlass.kernel import log
+from windlass.kernel.parts.context import compaction, context_size
+from windlass.kernel.phases import Compacting
 from windlass.testing.invariants import check_items
 
 
@@ -33,7 +43,7 @@ def talk(session, count, *, tokens=100, reply_tokens=100):
 
 
 def visible(session):
-    return [(ref.kind, ref.seq) for ref in session.state.history]
+    return [(ref.kind, ref.seq) for ref in session.state.history.items]
 
 
 def texts(session):
@@ -50,7 +60,7 @@ def test_a_summary_stands_for_the_older_exchanges():
     end = session.reply("they talked", usage=Usage(input_tokens=600, output_tokens=30))
     assert names(end) == ["model.replied", "compaction.finished", "run.completed"]
     finished = end[1]
-    assert isinstance(finished, xe.CompactionFinished)
+    assert isinstance(finished, CompactionFinished)
     assert (finished.items_before, finished.items_after, finished.tokens_before, finished.tokens_after) == (
         8,
         3,
@@ -86,7 +96,7 @@ def test_what_the_provider_counted_outweighs_our_estimate():
     talk(session, 2)
     session.prompt(tokens=10)
     session.reply("x", tokens=10, usage=Usage(input_tokens=7_900, output_tokens=5))
-    assert context.context_tokens(session.state) == 7_910
+    assert context_size.context_tokens(session.state) == 7_910
     assert "compaction.started" in names(session.prompt("y", tokens=100))
 
 
@@ -97,7 +107,7 @@ def test_bytes_are_a_trigger_of_their_own():
         session.reply("y", tokens=1)
         if session.state.active:
             break
-    events = [e for append in session.appends for e in append if isinstance(e, xe.CompactionStarted)]
+    events = [e for append in session.appends for e in append if isinstance(e, CompactionStarted)]
     assert [event.trigger for event in events] == ["bytes"]
 
 
@@ -112,13 +122,15 @@ def with_results(count, *, tokens=400, **changes):
 
 def test_old_results_are_shortened_first_and_that_may_be_enough():
     session = with_results(6, model=sized(3_000), settings=Settings(keep_exchanges=2))
-    elided = [e for e in session.events() if isinstance(e, xe.ContextElided)]
+    elided = [e for e in session.events() if isinstance(e, ContextElided)]
     assert len(elided) == 1
     assert "compaction.started" not in session.names()
     (event,) = elided
     assert event.tokens_before - event.tokens_after == len(event.seqs) * (400 - 24)
     shown = [item.content for item in session.results()]
-    assert shown[0] == (Text(text="[the result of add is left out here; read_result with call_id 'c6.0' shows it]"),)
+    assert shown[0] == (
+        Text(text=f"[the result of add is left out here; read_result with call_id '{session.called()}' shows it]"),
+    )
     assert shown[-1] == (Text(text="result 5"),)
     assert session.event(event.seqs[0]).body.content == (Text(text="result 0"),)
 
@@ -143,25 +155,25 @@ def test_an_exchange_is_never_split():
 def test_pinned_items_and_the_last_request_stay_verbatim():
     session = Session(settings=Settings(keep_exchanges=1))
     talk(session, 3)
-    first, last = session.state.history[0].seq, session.state.history[4].seq
-    session.change(se.ChangePins(pin=(first,)))
+    first, last = session.state.history.items[0].seq, session.state.history.items[4].seq
+    session.change(ChangePins(pin=(first,)))
     session.compact()
     finished = session.reply("sum", usage=Usage(input_tokens=1, output_tokens=5))[1]
     assert finished.kept == (first, last)
     assert texts(session) == ["[Summary of the earlier conversation]\nsum", "question 0", "question 2", "answer 2"]
     with pytest.raises(Refused, match="no visible item"):
-        session.change(se.ChangePins(pin=(999,)))
+        session.change(ChangePins(pin=(999,)))
 
 
 def test_a_pinned_result_keeps_its_exchange():
     session = with_results(4, settings=Settings(keep_exchanges=1))
-    result = session.state.history[2].seq
-    session.change(se.ChangePins(pin=(result,)))
+    result = session.state.history.items[2].seq
+    session.change(ChangePins(pin=(result,)))
     session.compact()
     session.reply("done")
     check_items(session.items())
-    session.change(se.ChangePins(unpin=(result,)))
-    assert session.state.pinned == {}
+    session.change(ChangePins(unpin=(result,)))
+    assert session.state.history.pinned == {}
 
 
 def test_a_compaction_asked_for_while_the_session_works_happens_at_the_next_boundary():
@@ -218,8 +230,19 @@ def test_a_summary_that_cannot_be_paid_is_not_asked_for():
 def test_a_summary_that_would_not_fit_the_window_itself_is_not_asked_for():
     session = Session(settings=Settings(keep_exchanges=2))
     talk(session, 6, tokens=2_000)
-    session.change(se.ChangeModel(model=sized(6_000)))
+    session.change(ChangeModel(model=sized(6_000)))
     assert names(session.prompt("now", tokens=100)) == ["prompt.received", "run.started", *CUT]
+
+
+def test_a_summary_must_fit_beside_what_every_request_carries():
+    session = Session(settings=Settings(keep_exchanges=2))
+    talk(session, 6, tokens=200)
+    state, leaving = session.state, session.state.history.items[:4]
+    model, settings = state.summary_model, state.setup.settings
+    room = model.window_tokens - min(settings.summary_tokens_max, model.max_output_tokens)
+    assert compaction.can_summarise(state, leaving)
+    state.workspace.instructions_tokens = room
+    assert not compaction.can_summarise(state, leaving)
 
 
 def test_attempts_are_bounded_until_somebody_asks():
@@ -227,7 +250,7 @@ def test_attempts_are_bounded_until_somebody_asks():
     session.prompt("go", tokens=100)
     asked = 0
     for n in range(30):
-        if isinstance(session.state.phase, st.Compacting):
+        if isinstance(session.state.phase, Compacting):
             asked += 1
             session.model_fails("invalid_request")
         else:
@@ -243,7 +266,7 @@ def test_archived_items_are_offered_before_they_leave():
     end = session.reply("sum", usage=Usage(input_tokens=1, output_tokens=5))
     assert names(end) == ["model.replied", "context.paged_out", "compaction.finished", "run.completed"]
     assert (end[1].first, end[1].last, end[1].items) == (2, 20, 6)
-    paged = session.take(xe.ContextPagedIn(query="question 0", tokens=9, body=xe.PageBody(text="question 0")))
+    paged = session.take(ContextPagedIn(query="question 0", tokens=9, body=PageBody(text="question 0")))
     assert names(paged) == ["context.paged_in"]
     assert texts(session)[-1] == "[recalled] question 0"
 
@@ -285,11 +308,11 @@ def test_a_later_overflow_gets_its_own_attempt():
 
 def test_where_the_newest_exchanges_are_too_much_they_are_cut_as_well():
     session = with_results(4, tokens=190, model=sized(10_000), settings=Settings(keep_exchanges=9, summarise=False))
-    session.change(se.ChangeModel(model=sized(900)))
+    session.change(ChangeModel(model=sized(900)))
     session.reply("", call("add", {"n": 7}), tokens=10, usage=Usage(input_tokens=1, output_tokens=1))
     events = session.finish(tokens=300)
-    assert [e.reason for e in events if isinstance(e, xe.ContextTruncated)] == ["overflow"]
-    assert context.fits(session.state)
+    assert [e.reason for e in events if isinstance(e, ContextTruncated)] == ["overflow"]
+    assert context_size.fits(session.state)
     check_items(session.items())
 
 
@@ -297,7 +320,7 @@ def test_where_the_newest_exchanges_are_too_much_they_are_cut_as_well():
 
 
 def undo(session):
-    return session.take(xe.UndoReceived(command_id=session.command(), restored=log.before_compaction(session.lines)))
+    return session.take(UndoReceived(command_id=session.command(), restored=log.before_compaction(session.lines)))
 
 
 def test_a_compaction_is_undone_with_what_came_since():
@@ -335,8 +358,10 @@ def test_compactions_are_undone_one_after_the_other():
 def test_a_cut_is_undone_too():
     session = full(settings={"summarise": False})
     session.reply("ok")
+    assert session.state.compaction.count == 1
     undo(session)
-    assert len(session.state.history) == 10
+    assert len(session.state.history.items) == 10
+    assert session.state.compaction.count == 0
 
 
 # --- imported histories ---
@@ -344,7 +369,7 @@ def test_a_cut_is_undone_too():
 
 def test_an_imported_history_is_part_of_the_context_and_can_be_compacted():
     from tests.kernel.session import setup
-    from windlass.events.items import AssistantItem
+    from windlass.events.values.items import AssistantItem
 
     imported = tuple(
         UserItem(content=(Text(text=f"q{n}"),)) if n % 2 == 0 else AssistantItem(content=(Text(text=f"a{n}"),))
@@ -353,13 +378,13 @@ def test_an_imported_history_is_part_of_the_context_and_can_be_compacted():
     refs = tuple(ItemRef(seq=0, kind="import", tokens=50, part=str(n)) for n in range(6))
     session = Session(start=False)
     session.take(
-        se.SessionStarted(
+        SessionStarted(
             command_id="start",
             session_id="s1",
             epoch=1,
             setup=setup(settings=Settings(keep_exchanges=2)),
             imported=refs,
-            body=se.SetupBody(imported=imported),
+            body=SetupBody(imported=imported),
         )
     )
     session.prompt("new", tokens=10)
@@ -393,11 +418,11 @@ def test_after_a_compaction_the_next_request_fits_or_the_run_ends_clearly(data):
         while session.state.active:
             requests += 1
             assert requests < 200, "it goes on and on"
-            request = next(iter(session.state.requests.values()), None)
+            request = next(iter(session.state.requests.open.values()), None)
             if request is None:
                 session.fire()
                 continue
-            real = sum(ref.tokens for ref in session.state.history)
+            real = sum(ref.tokens for ref in session.state.history.items)
             if request.lane == "compact":
                 fate = data.draw(draw.sampled_from(["summary", "empty", "broken", "busy"]))
                 size = data.draw(draw.integers(1, 400))
@@ -424,7 +449,20 @@ def test_a_result_from_outside_counts_too():
     session.prompt(tokens=10)
     for n in range(4):
         session.reply("", call("ui", {"n": n}), tokens=10, usage=Usage(input_tokens=1, output_tokens=1))
-        name = next(c for c in session.state.calls)
+        name = next(c for c in session.state.calls.by_id)
         session.take(ResultReceived(command_id=session.command(), call_id=name, tokens=300, body=None))
     assert "context.elided" in session.names() or "context.truncated" in session.names()
     assert [e.lane for e in session.events() if isinstance(e, ModelRequested)][-1] == "main"
+
+
+def test_a_summary_that_holds_calls_is_no_summary_and_none_of_them_runs():
+    session = Session(settings=Settings(keep_exchanges=2))
+    talk(session, 4)
+    session.compact()
+    # Also if the provider says that it stopped as it should.
+    end = session.reply("they talked", call("search", {"q": "x"}), finish="stop")
+    assert "compaction.finished" not in names(end)
+    assert "compaction.failed" in names(end)
+    assert not [name for name in names(end) if name.startswith("tool.")]
+    assert session.state.calls.by_id == {}
+    assert "they talked" not in "".join(texts(session))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.kernel.session import ASK_PAY, Session, Settings, call, names
-from windlass.events import calls as ce
-from windlass.events import runs as re_
-from windlass.events.blocks import Text
-from windlass.events.items import AssistantItem
-from windlass.events.usage import Usage
-from windlass.kernel import state as st
+from windlass.events.runs import InterruptReceived, PartialBody
+from windlass.events.tools.calls import ResultBody, ToolCancelled, ToolFinished, ToolSuspended
+from windlass.events.values.blocks import Text
+from windlass.events.values.items import AssistantItem
+from windlass.events.values.usage import Usage
+from windlass.kernel.phases import Idle
 from windlass.testing.invariants import check_items
 
 HOUR = 3_600_000
@@ -38,7 +38,7 @@ def sleeping_for_a_provider(session):
 
 def awaiting_tools(session):
     session.reply("", call("add"), call("pay"), call("ui"))
-    session.finish("c6.0", "kept")
+    session.finish(session.called(), "kept")
 
 
 def asked(session):
@@ -194,8 +194,13 @@ def test_a_cancel_lands_everywhere_and_leaves_nothing_open(place):
     session = at(place)
     assert names(session.cancel()) == CANCELLED[place.__name__]
     check_items(session.items())
-    assert isinstance(session.state.phase, st.Idle)
-    assert (session.state.calls, session.state.asks, session.state.timers, session.state.requests) == ({}, {}, {}, {})
+    assert isinstance(session.state.phase, Idle)
+    assert (
+        session.state.calls.by_id,
+        session.state.asks.open,
+        session.state.timers.open,
+        session.state.requests.open,
+    ) == ({}, {}, {}, {})
     assert session.owed() == ()
     assert names(session.wake()) == ["wake.received", "command.completed"]
 
@@ -238,15 +243,15 @@ def test_what_the_model_had_written_is_kept_and_its_use_is_booked():
     session = Session()
     session.prompt("write")
     session.take(
-        re_.InterruptReceived(
+        InterruptReceived(
             command_id="stop",
             tokens=12,
             usage=Usage(input_tokens=10, output_tokens=12, estimated=True),
-            body=re_.PartialBody(text="Once upon a"),
+            body=PartialBody(text="Once upon a"),
         )
     )
     assert session.items()[-1] == AssistantItem(key="6", content=(Text(text="Once upon a"),))
-    assert session.state.spent.usage == Usage(input_tokens=10, output_tokens=12, estimated=True)
+    assert session.state.budget.spent.usage == Usage(input_tokens=10, output_tokens=12, estimated=True)
     session.prompt("go on")
     assert [item.key for item in session.items()] == ["2", "6", "10"]
 
@@ -257,7 +262,7 @@ def test_an_interrupted_run_goes_on_by_a_wake_and_is_asked_to():
     session.interrupt("half a sen")
     started = session.wake()
     assert names(started) == ["wake.received", "run.started", "turn.started", "model.requested"]
-    assert (started[1].continues, started[2].notes) == ("r3", ("continue",))
+    assert (started[1].continues, started[2].notes) == (session.ran(), ("continue",))
 
 
 def test_outcomes_that_arrive_after_the_stop_are_refused():
@@ -272,16 +277,16 @@ def test_outcomes_that_arrive_after_the_stop_are_refused():
     session.reply("", call("put"))
     session.interrupt()
     with pytest.raises(Refused):
-        session.take(ce.ToolFinished(call_id="c6.0", body=ce.ResultBody()))
+        session.take(ToolFinished(call_id=session.called(), body=ResultBody()))
 
 
 def test_a_suspended_call_and_one_to_be_settled_are_given_up_with_a_warning():
     session = Session()
     session.prompt()
     session.reply("", call("put"), call("add"))
-    session.take(ce.ToolSuspended(call_id="c6.0"))
+    session.take(ToolSuspended(call_id=session.called()))
     events = session.cancel()
-    assert [(e.call_id, e.started) for e in events if isinstance(e, ce.ToolCancelled)] == [
-        ("c6.0", True),
-        ("c6.1", True),
+    assert [(e.call_id, e.started) for e in events if isinstance(e, ToolCancelled)] == [
+        (session.called(), True),
+        (session.called(1), True),
     ]

@@ -9,11 +9,16 @@ import pytest
 
 from tests.kernel.chaos import Pair, run
 from tests.kernel.test_properties import PREFIXES_EVERY, SEEDS, TICKS
-from windlass.events import calls as ce
-from windlass.events import runs as re_
-from windlass.events import sessions as se
+from windlass.events.commands import QueueChanged
 from windlass.events.errors import KernelError
-from windlass.kernel import calls, decide, evolve, legal, runs
+from windlass.events.runs import WakeReceived
+from windlass.events.sessions import SessionResumed
+from windlass.events.timers import TimerFired
+from windlass.events.tools.calls import ToolFinished, ToolStarted
+from windlass.kernel import parts
+from windlass.kernel.parts import asks, queue, retries, runs
+from windlass.kernel.parts.tools import calls
+from windlass.kernel.phases import REQUESTING
 
 
 def found_within_the_seeds() -> str:
@@ -29,48 +34,54 @@ def found_within_the_seeds() -> str:
     return ""
 
 
+def plant_row(monkeypatch, fact, **changes):
+    row = msgspec.structs.replace(parts.TABLES.facts[fact], **changes)
+    monkeypatch.setitem(parts.TABLES.facts, fact, row)
+
+
 def lose_a_queued_prompt(monkeypatch):
-    real = evolve.EVOLVE[re_.QueueChanged]
+    real = parts.TABLES.fold[QueueChanged]
 
     def arm(state, event):
-        if event.operation == "queued" and state.queue:
-            state.inputs.pop(int(event.prompt_ids[0][1:]))
+        if event.operation == "queued" and state.queue.waiting:
+            state.queue.inputs.pop(int(event.prompt_ids[0][1:]))
             return
         real(state, event)
 
-    monkeypatch.setitem(evolve.EVOLVE, re_.QueueChanged, arm)
+    monkeypatch.setitem(parts.TABLES.fold, QueueChanged, arm)
 
 
 def forget_an_outcome_of_a_batch(monkeypatch):
-    real = evolve.EVOLVE[ce.ToolFinished]
+    real = parts.TABLES.fold[ToolFinished]
 
     def arm(state, event):
-        running = sum(call.status == "started" for call in state.calls.values())
+        running = sum(call.status == "started" for call in state.calls.by_id.values())
         if running < 2:
             real(state, event)
 
-    monkeypatch.setitem(evolve.EVOLVE, ce.ToolFinished, arm)
+    monkeypatch.setitem(parts.TABLES.fold, ToolFinished, arm)
 
 
 def skip_closing_on_interrupt(monkeypatch):
-    real = calls.give_up
+    real = calls.stop
 
-    def give_up(state, reason):
-        decisions = list(real(state, reason))
-        yield from decisions[:-1] if reason == "interrupted" and len(decisions) > 1 else decisions
+    def stop(state, why):
+        decisions = list(real(state, why))
+        yield from decisions[:-1] if why == "interrupted" and len(decisions) > 1 else decisions
 
-    monkeypatch.setattr(calls, "give_up", give_up)
+    replaced = tuple(stop if found is real else found for found in parts.TABLES.stop)
+    monkeypatch.setattr(parts, "TABLES", msgspec.structs.replace(parts.TABLES, stop=replaced))
 
 
 def start_again_whatever_the_contract(monkeypatch):
     def on_resumed(state, fact):
-        for call in [c for c in state.calls.values() if c.status == "started" and c.epoch < state.epoch]:
-            yield from decide.withdraw_inside(state, call.call_id)
-            yield ce.ToolStarted(call_id=call.call_id, epoch=state.epoch, attempt=call.attempt + 1)
-        if isinstance(state.phase, legal.REQUESTING):
-            yield from runs.try_again(state)
+        for call in [c for c in state.calls.by_id.values() if c.status == "started" and c.epoch < state.epoch]:
+            yield from asks.withdraw_inside(state, call.call_id, "unknown_outcome")
+            yield ToolStarted(call_id=call.call_id, epoch=state.epoch, attempt=call.attempt + 1)
+        if isinstance(state.phase, REQUESTING):
+            yield from retries.try_again(state)
 
-    monkeypatch.setitem(decide.HANDLERS, se.SessionResumed, on_resumed)
+    plant_row(monkeypatch, SessionResumed, then=on_resumed)
 
 
 def drop_a_command_terminal(monkeypatch):
@@ -84,39 +95,39 @@ def drop_a_command_terminal(monkeypatch):
 
 
 def let_a_timer_fire_twice(monkeypatch):
-    real = evolve.EVOLVE[re_.TimerFired]
+    real = parts.TABLES.fold[TimerFired]
 
     def arm(state, event):
-        timer = state.timers[event.timer_id]
+        timer = state.timers.open[event.timer_id]
         real(state, event)
         if timer.kind == "wait":
-            state.timers[event.timer_id] = timer
+            state.timers.open[event.timer_id] = timer
 
-    monkeypatch.setitem(evolve.EVOLVE, re_.TimerFired, arm)
+    monkeypatch.setitem(parts.TABLES.fold, TimerFired, arm)
 
 
 def change_the_state_before_refusing(monkeypatch):
-    real = decide.CHECKS[ce.ToolFinished]
+    real = calls.check_running
 
     def check(state, fact):
-        state.answered[fact.call_id] = "looked at"
+        state.asks.answered[fact.call_id] = "looked at"
         real(state, fact)
 
-    monkeypatch.setitem(decide.CHECKS, ce.ToolFinished, check)
+    plant_row(monkeypatch, ToolFinished, check=check)
 
 
 def decide_by_something_that_is_not_in_the_log(monkeypatch):
     asked = Counter[str]()
-    real = decide.HANDLERS[re_.WakeReceived]
+    real = runs.on_wake
 
     def on_wake(state, fact):
         asked["wakes"] += 1
         if asked["wakes"] % 7 == 0 and not state.active:
-            yield runs.done(fact.command_id, "not this time")
+            yield queue.done(fact.command_id, "not this time")
         else:
             yield from real(state, fact)
 
-    monkeypatch.setitem(decide.HANDLERS, re_.WakeReceived, on_wake)
+    plant_row(monkeypatch, WakeReceived, then=on_wake)
 
 
 FAULTS = [

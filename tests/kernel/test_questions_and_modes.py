@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.kernel.session import ASK_PAY, TOOLS, Session, Settings, call, names
-from windlass.events import sessions as se
-from windlass.events.blocks import Text
-from windlass.events.calls import ToolAsked, ToolDenied, ToolResolved
+from windlass.events.changes import ChangeMode, ChangeTask
 from windlass.events.errors import Refused
 from windlass.events.questions import Answer, AnswerBody, Option, Plan, Question, QuestionBody, QuestionRequested
-from windlass.events.specs import Task, Todo
+from windlass.events.tasks import PlanChanged, TaskChanged
+from windlass.events.tools.calls import ToolAsked, ToolDenied, ToolResolved
+from windlass.events.values.blocks import Text
+from windlass.events.values.specs import Task, Todo
 from windlass.kernel.effects import AskPerson
 
 PLAN = {"summary": "two steps", "content": "1. look 2. do", "actions": ["approve", "reject"], "recommended": "approve"}
@@ -115,8 +116,11 @@ def test_in_plan_mode_only_reading_passes_the_gate():
     session = Session(mode="plan")
     session.prompt()
     events = session.reply("", call("add"), call("pay"), call("put"), call("todo", {"todos": []}))
-    assert [(e.call_id, e.reason) for e in events if isinstance(e, ToolDenied)] == [("c6.1", "mode"), ("c6.2", "mode")]
-    assert session.running() == ["c6.0"]
+    assert [(e.call_id, e.reason) for e in events if isinstance(e, ToolDenied)] == [
+        (session.called(1), "mode"),
+        (session.called(2), "mode"),
+    ]
+    assert session.running() == [session.called()]
 
 
 def test_a_person_does_not_get_round_plan_mode_either():
@@ -143,32 +147,54 @@ def test_a_plan_is_put_before_a_person_with_its_actions():
 def test_an_approved_plan_leaves_plan_mode():
     session, question = plan()
     assert names(session.answer(question.question_id, action="approve"))[:2] == ["answer.received", "mode.changed"]
-    assert (session.state.mode, session.state.task.plan) == ("interactive", "1. look 2. do")
+    assert (session.state.setup.mode, session.state.task.current.plan) == ("interactive", "1. look 2. do")
     assert names(session.reply("", call("pay")))[-1] == "tool.started"
 
 
 def test_an_approval_may_name_the_mode_to_go_on_in():
     session, question = plan()
     session.answer(question.question_id, action="approve", mode="autopilot")
-    assert session.state.mode == "autopilot"
+    assert session.state.setup.mode == "autopilot"
+
+
+def test_words_said_to_a_plan_reach_the_model():
+    session, question = plan()
+    session.answer(question.question_id, action="no, do not do this!", body=AnswerBody(feedback="too slow"))
+    assert result_text(session) == ("the plan was answered with: no, do not do this!\ntoo slow", False)
+
+
+def test_a_mode_goes_with_an_approval_alone():
+    session, question = plan()
+    with pytest.raises(Refused, match="a mode goes with the action 'approve'"):
+        session.answer(question.question_id, action="reject", mode="autopilot")
 
 
 def test_an_edited_plan_is_the_plan():
     session, question = plan()
     events = session.answer(question.question_id, action="approve", body=AnswerBody(edited="1. only look"))
     assert names(events)[:4] == ["answer.received", "plan.changed", "task.changed", "mode.changed"]
-    assert session.state.task.plan == "1. only look"
+    assert session.state.task.current.plan == "1. only look"
     assert result_text(session) == (
         "the plan was answered with: approve\nthe plan was changed to:\n1. only look",
         False,
     )
 
 
-@pytest.mark.parametrize("answer", [{"action": "reject"}, {"outcome": "declined"}, {"outcome": "cancelled"}])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(
+            {"action": said}
+            for said in ("reject", "Reject", "no", "n", "cancel", "no, do not do this!", "Approve", "yes")
+        ),
+        {"outcome": "declined"},
+        {"outcome": "cancelled"},
+    ],
+)
 def test_a_rejected_plan_stays_in_plan_mode_and_the_model_hears_why(answer):
     session, question = plan()
     session.answer(question.question_id, body=AnswerBody(feedback="too slow"), **answer)
-    assert session.state.mode == "plan"
+    assert session.state.setup.mode == "plan"
     assert [e.reason for e in session.reply("", call("pay")) if isinstance(e, ToolDenied)] == ["mode"]
 
 
@@ -179,7 +205,7 @@ def test_only_a_plan_takes_an_action_and_a_plan_needs_one():
     session, question = ask({"question": "which?"}, mode="plan")
     with pytest.raises(Refused, match="only a plan"):
         session.answer(question.question_id, action="approve")
-    assert session.state.mode == "plan"
+    assert session.state.setup.mode == "plan"
 
 
 def test_outside_of_plan_mode_a_plan_is_kept_and_nobody_is_asked():
@@ -189,7 +215,7 @@ def test_outside_of_plan_mode_a_plan_is_kept_and_nobody_is_asked():
     operations = []
     for content in ("new", ""):
         events = session.reply("", call("plan", {"summary": "s", "content": content}))
-        operations += [event.operation for event in events if isinstance(event, se.PlanChanged)]
+        operations += [event.operation for event in events if isinstance(event, PlanChanged)]
     assert operations == ["update", "delete"]
 
 
@@ -259,7 +285,7 @@ def test_what_is_said_after_the_task_was_complete_is_answered_and_not_nudged():
     session.reply("", call("add"))
     session.run_tool("put")
     session.prompt("one more thing", behavior="steer")
-    session.finish("c6.0")
+    session.finish(session.called())
     session.finish()
     session.reply("", call("complete_task", {"summary": "x"}), call("add", {"n": 2}))
     session.prompt("thanks", behavior="steer")
@@ -280,9 +306,9 @@ def test_without_a_way_to_complete_autopilot_ends_after_the_nudges():
 
 def test_a_mode_is_changed_by_a_command_and_said_once():
     session = Session()
-    assert names(session.change(se.ChangeMode(mode="plan"))) == ["change.received", "mode.changed", "command.completed"]
-    assert names(session.change(se.ChangeMode(mode="plan"))) == ["change.received", "command.completed"]
-    assert (session.state.mode, session.state.routing) == ("plan", "agent")
+    assert names(session.change(ChangeMode(mode="plan"))) == ["change.received", "mode.changed", "command.completed"]
+    assert names(session.change(ChangeMode(mode="plan"))) == ["change.received", "command.completed"]
+    assert (session.state.setup.mode, session.state.setup.routing) == ("plan", "agent")
 
 
 def test_todos_and_the_task_are_kept_by_the_kernel():
@@ -290,7 +316,7 @@ def test_todos_and_the_task_are_kept_by_the_kernel():
     session.prompt()
     todos = [{"todo_id": "1", "content": "look", "status": "completed"}, {"todo_id": "2", "content": "do"}]
     session.reply("", call("todo", {"todos": todos}), call("task", {"goal": "pay", "progress": "half"}))
-    assert session.state.task == Task(
+    assert session.state.task.current == Task(
         goal="pay",
         progress="half",
         todos=(Todo(todo_id="1", content="look", status="completed"), Todo(todo_id="2", content="do")),
@@ -322,11 +348,9 @@ def test_the_kernels_own_tools_have_bounds_and_say_them(tool, args, said):
 def test_a_task_state_from_outside_has_a_bound_too():
     session = Session()
     with pytest.raises(Refused) as refusal:
-        session.change(se.ChangeTask(task=Task(scratchpad="x" * 200_000)))
+        session.change(ChangeTask(task=Task(scratchpad="x" * 200_000)))
     assert refusal.value.code == "too_large"
-    assert session.change(se.ChangeTask(task=Task(goal="g")))[1] == se.TaskChanged(
-        task=Task(goal="g"), fields=("task",)
-    )
+    assert session.change(ChangeTask(task=Task(goal="g")))[1] == TaskChanged(task=Task(goal="g"), fields=("task",))
 
 
 def test_a_result_of_the_kernel_is_short():
@@ -334,3 +358,16 @@ def test_a_result_of_the_kernel_is_short():
     session.prompt()
     session.reply("", call("wait", {"for_ms": 5}))
     assert session.items()[-1].content == (Text(text="the timer is set; end your turn to wait for it"),)
+
+
+def test_a_question_of_a_running_tool_is_left_to_it_when_autopilot_begins():
+    session = Session()
+    session.prompt()
+    session.reply("", call("put"))
+    asked = session.take(ToolAsked(call_id=session.running()[0], body=QuestionBody(message="?")))
+    session.change(ChangeMode(mode="autopilot"))
+    assert names(session.nobody()) == ["approver.missed"], "its call runs: it gets its result from its tool"
+    assert session.running() == [session.called()]
+    session.answer(asked[1].question_id, body=AnswerBody())
+    session.finish()
+    assert len(session.results()) == 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.kernel.session import ASK_PAY, Session, Settings, call, names
-from windlass.events import runs as re_
-from windlass.events.blocks import Text
+from windlass.events.commands import PromptBody, PromptReceived, QueueBody, QueueChanged, QueueEdited
 from windlass.events.errors import Refused
-from windlass.kernel import state as st
+from windlass.events.values.blocks import Text
+from windlass.kernel.phases import Asked
 
 HOUR = 3_600_000
 
@@ -38,7 +38,7 @@ def busy(phase, **changes):
 
 def told(events):
     """What was done with a prompt, in one word."""
-    operations = [event.operation for event in events if isinstance(event, re_.QueueChanged)]
+    operations = [event.operation for event in events if isinstance(event, QueueChanged)]
     if "run.started" in names(events):
         return "replaces" if "run.interrupted" in names(events) else "runs"
     return operations[0]
@@ -109,16 +109,16 @@ def test_what_steers_is_kept_in_the_history_when_the_run_stops_first():
         session = busy("AwaitingModel")
         session.prompt("and?", behavior="steer", command_id="second")
         events = getattr(session, stop)()
-        assert [e.operation for e in events if isinstance(e, re_.QueueChanged)] == ["absorbed"]
-        assert [ref.seq for ref in session.state.history] == [2, 6]
+        assert [e.operation for e in events if isinstance(e, QueueChanged)] == ["absorbed"]
+        assert [ref.seq for ref in session.state.history.items] == [2, 6]
         assert events[-2].commands == ("first", "second")
 
 
 def test_a_prompt_for_a_session_that_waits_for_answers_is_queued_behind_them():
     session = busy("Asked")
-    request = next(iter(session.state.asks))
+    request = next(iter(session.state.asks.open))
     session.prompt("second", command_id="second")
-    assert isinstance(session.state.phase, st.Asked)
+    assert isinstance(session.state.phase, Asked)
     session.approve(request)
     session.finish()
     assert names(session.reply("paid"))[2:5] == ["run.completed", "queue.changed", "run.started"]
@@ -176,7 +176,7 @@ def test_follow_ups_wait_while_the_provider_wants_to_be_left_alone():
     session = busy("AwaitingModel")
     session.prompt("second")
     assert names(session.model_fails("rate_limited", retry_after_ms=HOUR))[-1] == "run.slept"
-    assert session.state.queue == [6]
+    assert session.state.queue.waiting == [6]
     session.fire()
     assert names(session.reply("at last"))[2:5] == ["run.completed", "queue.changed", "run.started"]
 
@@ -190,9 +190,9 @@ def test_after_an_interrupt_or_a_failure_the_queue_is_held_after_a_cancel_it_goe
     session.prompt("second")
     session.prompt("third")
     end = session.model_fails("invalid_request") if stop == "fail" else getattr(session, stop)()
-    assert session.state.held == held
+    assert session.state.queue.held == held
     assert ("run.started" in names(end)) == (not held)
-    assert session.state.queue == ([6, 8] if held else [8])
+    assert session.state.queue.waiting == ([6, 8] if held else [8])
 
 
 @pytest.mark.parametrize("next_command", ["prompt", "wake", "run_tool", "signal"])
@@ -208,9 +208,9 @@ def test_the_next_command_lets_a_held_queue_go(next_command):
             session.signal(urgency="high")
         case _:
             getattr(session, next_command)()
-    while session.state.active and session.state.queue:
+    while session.state.active and session.state.queue.waiting:
         session.reply("ok")
-    assert (session.state.held, session.state.queue) == (False, [])
+    assert (session.state.queue.held, session.state.queue.waiting) == (False, [])
 
 
 def test_what_nobody_commanded_does_not_let_it_go():
@@ -218,21 +218,21 @@ def test_what_nobody_commanded_does_not_let_it_go():
     session.prompt("second")
     session.interrupt()
     session.crash()
-    assert (session.state.held, session.state.queue) == (True, [6])
+    assert (session.state.queue.held, session.state.queue.waiting) == (True, [6])
 
 
 # --- editing ---
 
 
 def edit(session, *order, **more):
-    return session.take(re_.QueueEdited(command_id=session.command(), order=order, **more))
+    return session.take(QueueEdited(command_id=session.command(), order=order, **more))
 
 
 def test_the_queue_may_be_put_in_another_order_shortened_and_rewritten():
     session = busy("AwaitingModel")
     for n in ("second", "third", "fourth"):
         session.prompt(n, command_id=n)
-    body = re_.QueueBody(edits={"i6": re_.PromptBody(content=(Text(text="2nd"),))})
+    body = QueueBody(edits={"i6": PromptBody(content=(Text(text="2nd"),))})
     events = edit(session, "i10", "i6", tokens={"i6": 77}, body=body)
     assert names(events) == [
         "queue.edited",
@@ -244,13 +244,13 @@ def test_the_queue_may_be_put_in_another_order_shortened_and_rewritten():
     assert (events[1].operation, events[1].prompt_ids) == ("dropped", ("i8",))
     assert (events[2].operation, events[2].prompt_ids) == ("edited", ("i10", "i6"))
     assert [event.command_id for event in events[3:]] == ["third", "k1"]
-    assert (session.state.queue, session.state.inputs[6].tokens) == ([10, 6], 77)
+    assert (session.state.queue.waiting, session.state.queue.inputs[6].tokens) == ([10, 6], 77)
 
 
 def test_a_rewritten_prompt_is_what_the_model_sees():
     session = busy("AwaitingModel")
     session.prompt("second")
-    body = re_.QueueBody(edits={"i6": re_.PromptBody(content=(Text(text="2nd"),))})
+    body = QueueBody(edits={"i6": PromptBody(content=(Text(text="2nd"),))})
     edit(session, "i6", tokens={"i6": 3}, body=body)
     session.reply("done")
     assert session.items()[-1].content == (Text(text="2nd"),)
@@ -269,7 +269,7 @@ def test_an_emptied_queue_ends_the_commands_in_it():
     session = busy("AwaitingModel")
     session.prompt("second", command_id="second")
     edit(session)
-    assert (session.state.queue, sorted(session.state.inputs)) == ([], [])
+    assert (session.state.queue.waiting, sorted(session.state.queue.inputs)) == ([], [])
     assert names(session.reply("done"))[-1] == "run.completed"
 
 
@@ -292,4 +292,4 @@ def test_signals_do_not_fill_the_queue():
 def test_a_prompt_needs_content():
     session = Session()
     with pytest.raises(Refused, match="needs content"):
-        session.take(re_.PromptReceived(command_id="k"))
+        session.take(PromptReceived(command_id="k"))

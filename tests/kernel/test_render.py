@@ -6,14 +6,21 @@ import msgspec
 import pytest
 
 from tests.kernel.session import ASK_PAY, Session, call, malformed, names
-from windlass.events import calls as ce
-from windlass.events import runs as re_
-from windlass.events import turns as te
-from windlass.events.blocks import BlobRef, CallSlot, GeneratedImage, Reasoning, Refusal, Text
 from windlass.events.errors import KernelError
-from windlass.events.items import AssistantItem, CallPart, HistoryItem, ImagePart, ResultItem, UserItem
-from windlass.events.specs import ItemRef, Origin
-from windlass.events.usage import Usage
+from windlass.events.runs import WakeReceived
+from windlass.events.tools.calls import (
+    ResultBody,
+    ToolCancelled,
+    ToolDenied,
+    ToolFinished,
+    ToolResolved,
+    ToolTimedOut,
+)
+from windlass.events.turns import ModelReplied, PrefixChanged, ReplyBody, ReplyCall
+from windlass.events.values.blocks import BlobRef, CallSlot, GeneratedImage, Reasoning, Refusal, Text
+from windlass.events.values.items import AssistantItem, CallPart, HistoryItem, ImagePart, ResultItem, UserItem
+from windlass.events.values.specs import ItemRef, Origin
+from windlass.events.values.usage import Usage
 from windlass.kernel.render import item, render
 from windlass.testing.invariants import Broken, check_items
 
@@ -30,12 +37,18 @@ def test_a_tool_run_as_items():
             key="6",
             content=(
                 Text(text="Let me see."),
-                CallPart(call_id="c6.0", tool="add", args={"x": 17, "y": 28}, provider_call_id="call_1"),
+                CallPart(call_id=session.called(), tool="add", args={"x": 17, "y": 28}, provider_call_id="call_1"),
             ),
             provider="test",
             model="test/model",
         ),
-        ResultItem(key="10:c6.0", call_id="c6.0", tool="add", content=(Text(text="45"),), provider_call_id="call_1"),
+        ResultItem(
+            key=f"10:{session.called()}",
+            call_id=session.called(),
+            tool="add",
+            content=(Text(text="45"),),
+            provider_call_id="call_1",
+        ),
         AssistantItem(key="14", content=(Text(text="45"),), provider="test", model="test/model"),
     ]
 
@@ -44,11 +57,15 @@ def test_the_parts_of_a_reply_keep_their_order():
     session = Session()
     session.prompt()
     image = GeneratedImage(blob=BlobRef(digest="d", size=9, media_type="image/png"), width=4, height=3)
-    body = te.ReplyBody(
+    body = ReplyBody(
         blocks=(Reasoning(text="hm", opaque="sig"), CallSlot(ordinal=0), Text(text="then"), image, Refusal(text="no")),
-        calls=(call("add"), te.ReplyCall(call=msgspec.structs.replace(call("put").call, ordinal=1))),
+        calls=(call("add"), ReplyCall(call=msgspec.structs.replace(call("put").call, ordinal=1))),
     )
-    session.take(te.ModelReplied(request_id="m5", finish="tool_calls", usage=Usage(input_tokens=1), calls=2, body=body))
+    session.take(
+        ModelReplied(
+            request_id=session.requested(), finish="tool_calls", usage=Usage(input_tokens=1), calls=2, body=body
+        )
+    )
     reply = session.items()[1]
     assert isinstance(reply, AssistantItem)
     assert [type(part) for part in reply.content] == [Reasoning, CallPart, Text, ImagePart, Refusal, CallPart]
@@ -59,20 +76,20 @@ def test_the_parts_of_a_reply_keep_their_order():
 def test_a_custom_call_is_carried_as_text():
     session = Session()
     session.prompt()
-    custom = te.ReplyCall(call=msgspec.structs.replace(call("add").call, args=None, text="print(1)"))
+    custom = ReplyCall(call=msgspec.structs.replace(call("add").call, args=None, text="print(1)"))
     session.reply("", custom)
     reply = session.items()[1]
     assert isinstance(reply, AssistantItem)
-    assert reply.content == (CallPart(call_id="c6.0", tool="add", text="print(1)"),)
+    assert reply.content == (CallPart(call_id=session.called(), tool="add", text="print(1)"),)
 
 
 def test_open_calls_are_closed_by_a_placeholder():
     session = Session()
     session.prompt()
     session.reply("", call("add"), call("put"))
-    session.finish("c6.1", "second")
+    session.finish(session.called(1), "second")
     shown = [(i.call_id, i.content[0].text, i.is_error) for i in session.results()]
-    assert shown == [("c6.0", "[this call has no result yet]", True), ("c6.1", "second", False)]
+    assert shown == [(session.called(), "[this call has no result yet]", True), (session.called(1), "second", False)]
 
 
 def test_every_record_of_a_log_could_be_its_last():
@@ -94,7 +111,7 @@ def test_a_request_begins_with_the_items_of_the_one_before():
 
     def look(events):
         if names(events)[-1] == "model.requested":
-            changed = any(isinstance(event, te.PrefixChanged) for event in events)
+            changed = any(isinstance(event, PrefixChanged) for event in events)
             if sent and not changed:
                 assert session.items()[: len(sent[-1])] == sent[-1]
             sent.append(session.items())
@@ -138,15 +155,14 @@ def test_prompts_say_where_they_come_from():
 @pytest.mark.parametrize(
     ("event", "said", "failed"),
     [
-        (ce.ToolFinished(call_id="c", body=ce.ResultBody(content=(Text(text="x"),))), "x", False),
-        (ce.ToolFinished(call_id="c", ok=False, body=None), "[this content was erased]", True),
-        (ce.ToolTimedOut(call_id="c", timeout_ms=7), "timed out after 7 ms", True),
-        (ce.ToolResolved(call_id="c", text="saved"), "saved", False),
-        (ce.ToolDenied(call_id="c", reason="rules", detail="never"), "not run (rules): never", True),
-        (ce.ToolCancelled(call_id="c", reason="cancelled"), "cancelled by the user", True),
-        (ce.ToolCancelled(call_id="c", reason="budget"), "not run: the budget is used up", True),
+        (ToolFinished(call_id="c", body=ResultBody(content=(Text(text="x"),))), "x", False),
+        (ToolFinished(call_id="c", ok=False, body=None), "[this content was erased]", True),
+        (ToolTimedOut(call_id="c", timeout_ms=7), "timed out after 7 ms", True),
+        (ToolResolved(call_id="c", text="saved"), "saved", False),
+        (ToolDenied(call_id="c", reason="rules", detail="never"), "not run (rules): never", True),
+        (ToolCancelled(call_id="c", reason="cancelled"), "cancelled by the user", True),
         (
-            ce.ToolCancelled(call_id="c", reason="not_carried_over", started=True),
+            ToolCancelled(call_id="c", reason="not_carried_over", started=True),
             "not carried over into this fork of the session; it had started, so it may have had effects",
             True,
         ),
@@ -163,7 +179,7 @@ def test_every_end_of_a_call_has_words(event, said, failed):
 def test_a_reference_to_the_wrong_kind_of_event_is_our_bug():
     for kind in ("user", "assistant", "result", "summary", "import"):
         with pytest.raises(KernelError):
-            item(ItemRef(seq=1, kind=kind, part="0"), lambda seq: re_.WakeReceived(command_id="x"), {})
+            item(ItemRef(seq=1, kind=kind, part="0"), lambda seq: WakeReceived(command_id="x"), {})
 
 
 # --- the judge of the items can fail ---

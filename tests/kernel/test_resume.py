@@ -6,18 +6,19 @@ import msgspec
 import pytest
 
 from tests.kernel.session import ASK_PAY, MODEL, Session, Settings, call, names
-from windlass.events import calls as ce
-from windlass.events import runs as re_
-from windlass.events import sessions as se
-from windlass.events.blocks import Text
+from windlass.events.changes import ChangeMode, ChangeModel
 from windlass.events.errors import NotLegal, Refused
 from windlass.events.questions import Question, QuestionBody
-from windlass.events.sessions import SessionResumed, WorkspaceChanged
-from windlass.events.specs import Limits, Policy, Rule, Workspace
-from windlass.events.usage import Price
-from windlass.kernel import state as st
+from windlass.events.runs import RunCompleted
+from windlass.events.sessions import SessionResumed
+from windlass.events.tools.calls import ResultBody, ToolAsked, ToolFinished
+from windlass.events.values.blocks import Text
+from windlass.events.values.specs import Limits, Policy, Rule, Workspace
+from windlass.events.values.usage import Price
+from windlass.events.workspace import WorkspaceChanged
 from windlass.kernel.effects import AskPerson, AwaitClient, CallModel, RunTool, SetTimer
-from windlass.kernel.evolve import evolve
+from windlass.kernel.fold import evolve
+from windlass.kernel.phases import Idle
 
 
 def results(session):
@@ -56,9 +57,9 @@ def test_a_model_request_is_made_again_and_the_lost_one_is_booked():
     assert names(events) == ["session.resumed", "model.requested"]
     assert (events[1].epoch, events[1].attempt) == (2, 1)
     assert [type(effect) for effect in session.owed()] == [CallModel]
-    assert session.state.spent.usage.estimated
-    with pytest.raises(Refused, match="m5 is not open any more"):
-        session.reply("late", request_id="m5")
+    assert session.state.budget.spent.usage.estimated
+    with pytest.raises(Refused, match=f"{session.requested()} is not open any more"):
+        session.reply("late", request_id=session.requested())
 
 
 def test_a_reply_that_is_in_the_log_is_never_asked_for_again():
@@ -83,7 +84,7 @@ def test_a_reply_that_is_in_the_log_is_never_asked_for_again():
 def test_the_contract_decides_after_an_unknown_outcome(tool, events, status):
     session = running(tool)
     assert names(session.crash()) == events
-    found = session.state.calls.get("c6.0")
+    found = session.state.calls.by_id.get(session.called())
     assert (found.status if found else None) == status
 
 
@@ -94,7 +95,12 @@ def test_an_idempotent_tool_runs_again_under_the_same_key():
     (after,) = session.owed()
     assert isinstance(before, RunTool)
     assert isinstance(after, RunTool)
-    assert (before.key, before.attempt, after.key, after.attempt) == ("s1:c6.0", 1, "s1:c6.0", 2)
+    assert (before.key, before.attempt, after.key, after.attempt) == (
+        f"s1:{session.called()}",
+        1,
+        f"s1:{session.called()}",
+        2,
+    )
 
 
 def test_the_model_is_told_that_an_outcome_is_unknown():
@@ -106,7 +112,7 @@ def test_the_model_is_told_that_an_outcome_is_unknown():
 def test_an_outcome_of_an_older_owner_is_refused():
     session = running("put")
     session.crash()
-    stale = ce.ToolFinished(call_id="c6.0", body=ce.ResultBody())
+    stale = ToolFinished(call_id=session.called(), body=ResultBody())
     session.take(stale)
     session = running("pay")
     session.crash()
@@ -119,9 +125,9 @@ def test_allowed_and_never_started_starts_now():
     session.prompt()
     session.reply("", call("put"), call("pay"))
     session.crash()
-    assert session.running() == ["c6.0"]
-    session.finish("c6.0")
-    assert session.running() == ["c6.1"]
+    assert session.running() == [session.called()]
+    session.finish(session.called())
+    assert session.running() == [session.called(1)]
     assert session.names().count("tool.outcome_unknown") == 0
 
 
@@ -129,7 +135,7 @@ def test_of_a_batch_the_finished_ones_are_kept():
     session = Session()
     session.prompt()
     session.reply("", call("add"), call("pay"), call("put"))
-    session.finish("c6.1", "paid")
+    session.finish(session.called(1), "paid")
     assert names(session.crash()) == ["session.resumed", "tool.started", "tool.started"]
     for name in session.running():
         session.finish(name, "again")
@@ -150,7 +156,7 @@ def test_who_was_missed_is_looked_for_again_under_the_same_id():
     session = Session(policy=ASK_PAY)
     session.prompt()
     session.reply("", call("pay"), call("add"))
-    (request,) = session.state.asks
+    (request,) = session.state.asks.open
     session.nobody()
     assert AskPerson not in [type(effect) for effect in session.owed()]
     session.crash()
@@ -179,7 +185,7 @@ def test_a_summary_is_asked_for_again():
 
 def test_a_question_inside_a_tool_dies_with_it():
     session = running("put")
-    asked = session.take(ce.ToolAsked(call_id="c6.0", body=QuestionBody(questions=(Question(question="?"),))))
+    asked = session.take(ToolAsked(call_id=session.called(), body=QuestionBody(questions=(Question(question="?"),))))
     assert names(session.crash()) == ["session.resumed", "question.withdrawn", "tool.started"]
     with pytest.raises(Refused, match="withdrawn: unknown_outcome"):
         session.answer(asked[1].question_id)
@@ -198,7 +204,7 @@ def test_many_crashes_start_an_at_most_once_tool_once():
 @pytest.mark.parametrize(
     ("outcome", "body", "said"),
     [
-        ("happened", ce.ResultBody(content=(Text(text="receipt 7"),)), "receipt 7"),
+        ("happened", ResultBody(content=(Text(text="receipt 7"),)), "receipt 7"),
         ("happened", None, "a person checked: it happened"),
         ("did_not_happen", None, "a person checked: it did not happen"),
     ],
@@ -206,7 +212,7 @@ def test_many_crashes_start_an_at_most_once_tool_once():
 def test_a_person_says_what_happened(outcome, body, said):
     session = running("risky")
     session.crash()
-    events = session.settle("c6.0", outcome, body=body)
+    events = session.settle(session.called(), outcome, body=body)
     assert names(events) == ["tool.settled", "run.started", "turn.finished", "turn.started", "model.requested"]
     assert results(session) == [said]
 
@@ -215,21 +221,35 @@ def test_or_that_it_is_to_run_again_as_often_as_they_say():
     session = running("risky")
     for attempt in (2, 3):
         session.crash()
-        events = session.settle("c6.0", "run_again")
+        events = session.settle(session.called(), "run_again")
         assert names(events) == ["tool.settled", "run.started", "tool.started"]
         assert events[2].attempt == attempt
     session.finish(text="done")
     assert results(session) == ["done"]
 
 
+def test_whoever_settles_while_a_run_is_active_hears_of_its_end():
+    session = Session()
+    session.prompt()
+    session.reply("", call("risky", {"n": 1}), call("risky", {"n": 2}))
+    first, second = session.state.calls.by_id
+    session.crash()
+    session.settle(first, "run_again")
+    told = session.settle(second, "happened")[0].command_id
+    session.finish(first)
+    (*_, ended) = session.reply("done")
+    assert names([ended]) == ["run.completed"]
+    assert told in ended.commands
+
+
 def test_only_an_unknown_outcome_can_be_settled():
     session = running("risky")
     with pytest.raises(Refused, match="not waiting to be settled"):
-        session.settle("c6.0", "happened")
+        session.settle(session.called(), "happened")
     session.crash()
-    session.settle("c6.0", "did_not_happen")
+    session.settle(session.called(), "did_not_happen")
     with pytest.raises(Refused):
-        session.settle("c6.0", "happened")
+        session.settle(session.called(), "happened")
 
 
 def test_an_unknown_outcome_waits_beside_what_still_runs():
@@ -238,27 +258,27 @@ def test_an_unknown_outcome_waits_beside_what_still_runs():
     session.reply("", call("risky"), call("add"))
     session.crash()
     assert session.state.active
-    assert names(session.settle("c6.0", "did_not_happen")) == ["tool.settled"]
-    assert names(session.finish("c6.1"))[-1] == "model.requested"
+    assert names(session.settle(session.called(), "did_not_happen")) == ["tool.settled"]
+    assert names(session.finish(session.called(1)))[-1] == "model.requested"
     end = session.reply("done")[-1]
-    assert isinstance(end, re_.RunCompleted)
+    assert isinstance(end, RunCompleted)
     assert end.commands == ("k1", "k2")
 
 
 def test_the_place_of_work_may_be_another_one():
     session = Session()
     session.crash(workspace=Workspace(cwd="/new"))
-    assert session.state.workspace == Workspace(cwd="/new")
+    assert session.state.workspace.folder == Workspace(cwd="/new")
     assert names(session.take(WorkspaceChanged(workspace=Workspace(cwd="/newer", branch="b")))) == ["workspace.changed"]
-    assert session.state.workspace == Workspace(cwd="/newer", branch="b")
-    assert isinstance(session.state.phase, st.Idle)
+    assert session.state.workspace.folder == Workspace(cwd="/newer", branch="b")
+    assert isinstance(session.state.phase, Idle)
 
 
 # --- what the agent's code says now ---
 
 
 def terms(session, **changes):
-    return msgspec.structs.replace(session.state.terms, **changes)
+    return msgspec.structs.replace(session.state.setup.terms, **changes)
 
 
 OTHER = msgspec.structs.replace(MODEL, name="test/other")
@@ -270,12 +290,12 @@ FEW = Settings(turns_max=3)
 @pytest.mark.parametrize(
     ("changes", "event", "now"),
     [
-        ({"model": OTHER}, "model.changed", lambda state: state.model == OTHER),
-        ({"policy": DENY}, "policy.changed", lambda state: state.policy == DENY),
-        ({"limits": TIGHT}, "limits.changed", lambda state: state.limits == TIGHT),
-        ({"run_limits": TIGHT}, "limits.changed", lambda state: state.run_limits == TIGHT),
-        ({"settings": FEW}, "settings.changed", lambda state: state.settings == FEW),
-        ({"mode": "autopilot"}, "mode.changed", lambda state: state.mode == "autopilot"),
+        ({"model": OTHER}, "model.changed", lambda state: state.setup.model == OTHER),
+        ({"policy": DENY}, "policy.changed", lambda state: state.gate.policy == DENY),
+        ({"limits": TIGHT}, "limits.changed", lambda state: state.budget.limits == TIGHT),
+        ({"run_limits": TIGHT}, "limits.changed", lambda state: state.budget.run_limits == TIGHT),
+        ({"settings": FEW}, "settings.changed", lambda state: state.setup.settings == FEW),
+        ({"mode": "autopilot"}, "mode.changed", lambda state: state.setup.mode == "autopilot"),
     ],
 )
 def test_what_the_code_changed_holds_from_the_resume_on(changes, event, now):
@@ -288,23 +308,10 @@ def test_what_the_code_changed_holds_from_the_resume_on(changes, event, now):
 
 def test_what_a_command_changed_stays_while_the_code_says_the_same():
     session = Session()
-    session.change(se.ChangeModel(model=OTHER))
-    session.change(se.ChangeMode(mode="autopilot"))
+    session.change(ChangeModel(model=OTHER))
+    session.change(ChangeMode(mode="autopilot"))
     assert names(session.crash(terms=terms(session, policy=DENY))) == ["session.resumed", "policy.changed"]
-    assert (session.state.model.name, session.state.mode) == ("test/other", "autopilot")
-
-
-def test_a_stricter_policy_reaches_calls_that_were_asked_about_before():
-    session = Session(policy=ASK_PAY)
-    session.prompt()
-    session.reply("", call("pay"))
-    session.nobody()
-    session.crash(terms=terms(session, policy=DENY))
-    (ask,) = session.state.asks
-    events = session.approve(ask)
-    assert [(e.reason, e.detail) for e in events if isinstance(e, ce.ToolDenied)] == [
-        ("digest_changed", "the tool or the policy changed since this was approved; ask again")
-    ]
+    assert (session.state.setup.model.name, session.state.setup.mode) == ("test/other", "autopilot")
 
 
 def test_another_price_of_the_same_model_costs_no_cache():
@@ -314,4 +321,4 @@ def test_another_price_of_the_same_model_costs_no_cache():
     dear = msgspec.structs.replace(MODEL, price=Price(input=9, output=9))
     session.crash(terms=terms(session, model=dear))
     assert "prefix.changed" not in names(session.prompt("again"))
-    assert session.state.model.price == Price(input=9, output=9)
+    assert session.state.setup.model.price == Price(input=9, output=9)

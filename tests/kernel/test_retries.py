@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as draw
 
 from tests.kernel.session import Session, Settings, call, names
-from windlass.events import runs as re_
 from windlass.events.errors import Refused
-from windlass.events.failures import RETRYABLE_KINDS, failure
-from windlass.events.specs import Limits
+from windlass.events.timers import TimerFired
 from windlass.events.turns import ModelFailed, RetryPlan, RetryPlanned
-from windlass.kernel import requests
-from windlass.kernel import state as st
+from windlass.events.values.failures import RETRYABLE_KINDS, failure
+from windlass.events.values.specs import Limits
 from windlass.kernel.effects import CallModel, SetTimer
+from windlass.kernel.parts import retries
+from windlass.kernel.phases import BackingOff
 
 
 def plan_of(events):
@@ -24,7 +24,9 @@ def plan_of(events):
 def failing(kind="server_error", sample=0.5, **changes):
     session = Session(**changes)
     session.prompt()
-    return session, session.take(ModelFailed(request_id="m5", failure=failure(kind, "no"), sample=sample))
+    return session, session.take(
+        ModelFailed(request_id=session.requested(), failure=failure(kind, "no"), sample=sample)
+    )
 
 
 def test_a_failure_that_may_pass_is_tried_again_when_its_timer_fires():
@@ -32,7 +34,9 @@ def test_a_failure_that_may_pass_is_tried_again_when_its_timer_fires():
     assert names(events) == ["model.failed", "retry.planned"]
     assert session.owed() == (SetTimer(effect_id="w7", timer_id="w7", at_ms=1_500, kind="retry"),)
     assert names(session.fire()) == ["timer.fired", "model.requested"]
-    assert [(e.request_id, e.attempt) for e in session.owed() if isinstance(e, CallModel)] == [("m9", 2)]
+    assert [(e.request_id, e.attempt) for e in session.owed() if isinstance(e, CallModel)] == [
+        (session.requested(1), 2)
+    ]
     assert session.reply("at last")[-1].stop == "completed"
 
 
@@ -80,7 +84,7 @@ def test_a_hint_of_the_server_wins_where_it_is_longer(kind, hint, plan):
     session = Session()
     session.prompt()
     if hint is not None and hint < 0:
-        assert requests.plan(session.state, failure(kind, "x", retry_after_ms=hint), 1, 0.5, 5).chosen_ms == 500
+        assert retries.delay(session.state, failure(kind, "x", retry_after_ms=hint), 1, 0.5, 5).chosen_ms == 500
         return
     assert plan_of(session.model_fails(kind, retry_after_ms=hint)) == plan
 
@@ -116,11 +120,11 @@ def test_a_time_budget_caps_the_wait():
 def test_another_attempt_needs_its_budget_too():
     session = Session(run_limits=Limits(tokens=17_000))
     session.prompt()
-    from windlass.events.usage import Usage
+    from windlass.events.values.usage import Usage
 
     session.take(
         ModelFailed(
-            request_id="m5",
+            request_id=session.requested(),
             failure=failure("truncated_reply", "cut"),
             usage=Usage(input_tokens=10, output_tokens=16_900),
         )
@@ -137,23 +141,18 @@ def test_what_will_not_pass_is_never_tried_again(kind):
     assert events[-1].stop == "error"
 
 
-def test_a_refusal_by_the_provider_is_a_stop_of_its_own():
-    _, events = failing("refused")
-    assert events[-1].stop == "refused"
-
-
 @pytest.mark.parametrize("kind", sorted(RETRYABLE_KINDS))
 def test_every_kind_that_may_pass_is_planned(kind):
     session, events = failing(kind)
     assert names(events) == ["model.failed", "retry.planned"]
-    assert isinstance(session.state.phase, st.BackingOff)
+    assert isinstance(session.state.phase, BackingOff)
 
 
 def test_a_wake_makes_the_next_attempt_now():
     session, _ = failing()
     assert names(session.wake()) == ["wake.received", "timer.cancelled", "model.requested", "command.completed"]
     with pytest.raises(Refused, match="timer w7 is not set"):
-        session.take(re_.TimerFired(timer_id="w7"))
+        session.take(TimerFired(timer_id="w7"))
 
 
 def test_a_good_reply_forgets_the_failures_before_it():
@@ -204,6 +203,6 @@ def test_a_long_wait_for_a_summary_is_not_worth_it():
 def test_a_plan_never_waits_less_than_the_hint_nor_more_than_the_cap_without_one(attempt, sample, hint):
     session = Session()
     session.prompt()
-    chosen = requests.plan(session.state, failure("overloaded", "x", retry_after_ms=hint), attempt, sample, 5)
+    chosen = retries.delay(session.state, failure("overloaded", "x", retry_after_ms=hint), attempt, sample, 5)
     assert chosen.chosen_ms >= (hint or 0)
     assert chosen.chosen_ms <= max(hint or 0, 33_000)

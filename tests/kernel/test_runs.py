@@ -5,15 +5,25 @@ from __future__ import annotations
 import pytest
 
 from tests.kernel.session import ASK_PAY, MODEL, Session, Settings, call, names, setup
-from windlass.events import runs as re_
+from windlass.events.commands import QueueChanged
 from windlass.events.errors import Refused
-from windlass.events.failures import failure
-from windlass.events.runs import RunAsked, RunCancelled, RunCompleted, RunFailed, RunInterrupted, RunSlept, RunStarted
+from windlass.events.runs import (
+    RunAsked,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunSlept,
+    RunStarted,
+    Terminal,
+)
 from windlass.events.sessions import SessionShutDown, SessionStarted
-from windlass.events.specs import RunOptions
-from windlass.events.usage import Usage
-from windlass.kernel import state as st
-from windlass.kernel.owed import overview
+from windlass.events.turns import TurnStarted
+from windlass.events.values.failures import failure
+from windlass.events.values.specs import RunOptions
+from windlass.events.values.usage import Usage
+from windlass.kernel.owed import overview, waiting_words
+from windlass.kernel.phases import Idle
 from windlass.kernel.state import State
 
 USED = Usage(input_tokens=100, output_tokens=20)
@@ -22,7 +32,7 @@ USED = Usage(input_tokens=100, output_tokens=20)
 def test_start_is_setup_not_a_run():
     session = Session()
     assert session.names() == ["session.started"]
-    assert isinstance(session.state.phase, st.Idle)
+    assert isinstance(session.state.phase, Idle)
     assert session.owed() == ()
 
 
@@ -48,7 +58,7 @@ def test_nothing_but_a_start_fits_a_session_that_does_not_exist():
 def test_a_decision_cannot_come_from_outside():
     session = Session()
     with pytest.raises(Refused) as refusal:
-        session.take(re_.QueueChanged(operation="held"))
+        session.take(QueueChanged(operation="held"))
     assert refusal.value.code == "not_a_fact"
 
 
@@ -56,7 +66,7 @@ def test_a_plain_run_completes_with_what_it_used_and_the_command_that_asked():
     session = Session()
     session.prompt(command_id="ask")
     assert session.reply("hello")[-1] == RunCompleted(
-        run_id="r3", stop="completed", commands=("ask",), usage=USED, cost_nanos=140_000, turns=1
+        run_id=session.ran(), stop="completed", commands=("ask",), usage=USED, cost_nanos=140_000, turns=1
     )
 
 
@@ -105,7 +115,7 @@ def test_each_way_to_end_is_one_event():
         asked.nobody(),
         slept.reply("waiting"),
     ]
-    found = [event for append in ends for event in append if isinstance(event, re_.Terminal)]
+    found = [event for append in ends for event in append if isinstance(event, Terminal)]
     assert [type(end) for end in found] == [RunCompleted, RunFailed, RunCancelled, RunInterrupted, RunAsked, RunSlept]
 
 
@@ -115,10 +125,10 @@ def test_a_continuing_run_inherits_its_budget_and_says_what_it_continues():
     request = session.reply("", call("pay"))[-1]
     session.nobody()
     started = next(e for e in session.approve(request.request_id) if isinstance(e, RunStarted))
-    assert (started.continues, started.trigger, started.commands) == ("r3", "approval", ("k2",))
-    run = session.state.run
-    assert run is not None
-    assert (run.first_run_id, run.spent.turns, run.spent.usage, run.turns_here) == ("r3", 1, USED, 0)
+    assert (started.continues, started.trigger, started.commands) == (session.ran(), "approval", ("k2",))
+    state = session.state
+    spent = state.budget.run_spent
+    assert (state.run.first_run_id, spent.turns, spent.usage, state.turn.here) == (session.ran(), 1, USED, 0)
 
 
 def test_a_new_prompt_opens_a_run_of_its_own():
@@ -128,10 +138,8 @@ def test_a_new_prompt_opens_a_run_of_its_own():
     started = session.prompt()[1]
     assert isinstance(started, RunStarted)
     assert started.continues is None
-    run = session.state.run
-    assert run is not None
-    assert run.spent.turns == 1
-    assert session.state.spent.turns == 2
+    assert session.state.budget.run_spent.turns == 1
+    assert session.state.budget.spent.turns == 2
 
 
 def test_what_a_prompt_sets_holds_for_its_run_only():
@@ -178,7 +186,8 @@ def test_missing_credentials_park_the_run_until_somebody_goes_on():
 
 
 def test_a_shutdown_adds_up_models_and_code():
-    from windlass.events.sessions import CodeTotals, FileChange, ModelTotals, SessionTotalled
+    from windlass.events.sessions import CodeTotals, ModelTotals, SessionTotalled
+    from windlass.events.workspace import FileChange
 
     session = Session()
     session.prompt()
@@ -201,16 +210,17 @@ def test_the_overview_is_the_session_in_one_line():
     view = overview(session.state)
     assert (view.state, view.waiting_for, view.owed, view.next_wake_ms, view.agent) == (
         "asked",
-        (f"permission {request} (pay)",),
+        (request,),
         False,
         None,
         "clerk",
     )
+    assert waiting_words(session.state) == (f"permission {request} (pay)",)
 
 
 def test_turns_are_counted_over_the_session():
     session = Session(settings=Settings(turns_max=50))
     for expected in (1, 2, 3):
         started = session.prompt()
-        assert [e.number for e in started if isinstance(e, re_.TurnStarted)] == [expected]
+        assert [e.number for e in started if isinstance(e, TurnStarted)] == [expected]
         session.reply("ok")

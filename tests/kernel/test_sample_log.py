@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.kernel.session import ASK_PAY, Session, call, names
-from windlass.events.permissions import PermissionRequested
+from windlass.events.tools.permissions import PermissionRequested
 from windlass.kernel.effects import AskPerson, CallModel, RunTool
 from windlass.kernel.log import state_hash
 

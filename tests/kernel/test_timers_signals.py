@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.kernel.session import ASK_PAY, Session, call, names
-from windlass.events import runs as re_
-from windlass.events.blocks import Text
+from windlass.events.commands import CommandCompleted
 from windlass.events.errors import Refused
-from windlass.kernel import state as st
+from windlass.events.runs import WakeReceived
+from windlass.events.signals import SignalDisposed, SignalReceived
+from windlass.events.timers import TimerFired
+from windlass.events.values.attention import Attention
+from windlass.events.values.blocks import Text
 from windlass.kernel.effects import SetTimer
 from windlass.kernel.owed import overview
+from windlass.kernel.parts.signals import SHOWN_MAX
+from windlass.kernel.parts.timers import TIMERS_MAX
+from windlass.kernel.phases import Asked
 
 HOUR = 3_600_000
 
@@ -35,7 +41,7 @@ def test_a_timer_is_owed_until_it_fires_and_a_run_sleeps_until_then():
     assert [effect.effect_id for effect in session.owed()] == ["w9"]
     fired = session.fire()
     assert names(fired) == ["timer.fired", "run.started", "turn.started", "model.requested"]
-    assert fired[1].continues == "r3"
+    assert fired[1].continues == session.ran()
     assert texts(session)[-1] == "The timer that you set has fired."
 
 
@@ -44,7 +50,7 @@ def test_a_timer_that_fires_twice_counts_once():
     session.fire()
     before = session.state.seq
     with pytest.raises(Refused) as refusal:
-        session.take(re_.TimerFired(timer_id="w9"))
+        session.take(TimerFired(timer_id="w9"))
     assert (refusal.value.code, session.state.seq) == ("stale", before)
 
 
@@ -53,9 +59,9 @@ def test_several_timers_are_slept_for_in_turn():
     session.prompt()
     session.reply("", call("wait", {"for_ms": 2 * HOUR}), call("wait", {"for_ms": HOUR}))
     assert session.reply("later")[-1].wake_at_ms == HOUR + 1_000
-    later, sooner = session.state.timers
+    later, sooner = session.state.timers.open
     session.fire(sooner)
-    assert list(session.state.timers) == [later]
+    assert list(session.state.timers.open) == [later]
     assert session.reply("again")[-1].wake_at_ms == 2 * HOUR + 1_000
     session.fire()
     assert names(session.reply("done"))[-1] == "run.completed"
@@ -67,8 +73,8 @@ def test_a_timer_waits_with_the_session_for_an_answer():
     session.reply("", call("wait", {"for_ms": HOUR}), call("pay"))
     session.nobody()
     assert names(session.fire()) == ["timer.fired"]
-    assert isinstance(session.state.phase, st.Asked)
-    request = next(iter(session.state.asks))
+    assert isinstance(session.state.phase, Asked)
+    request = next(iter(session.state.asks.open))
     session.deny(request)
     assert texts(session)[-1] == "The timer that you set has fired."
 
@@ -82,13 +88,13 @@ def test_completing_the_task_cancels_what_was_waited_for():
         "timer.cancelled",
         "run.completed",
     ]
-    assert session.state.timers == {}
+    assert session.state.timers.open == {}
 
 
 def test_timers_have_a_bound():
     session = Session()
     session.prompt()
-    session.reply("", *[call("wait", {"for_ms": n + 1}) for n in range(st.TIMERS_MAX)])
+    session.reply("", *[call("wait", {"for_ms": n + 1}) for n in range(TIMERS_MAX)])
     session.reply("", call("wait", {"for_ms": 5}))
     assert texts(session)[-1] == "that time is past, too far away, or too many timers are set"
 
@@ -133,8 +139,8 @@ def test_a_wake_with_nothing_scheduled_is_a_no_op_with_one_terminal(place, note)
         session.reply("", call("pay"))
         session.nobody()
     assert session.wake() == [
-        re_.WakeReceived(command_id=f"k{2 if place != 'idle' else 1}"),
-        re_.CommandCompleted(command_id=f"k{2 if place != 'idle' else 1}", note=note),
+        WakeReceived(command_id=f"k{2 if place != 'idle' else 1}"),
+        CommandCompleted(command_id=f"k{2 if place != 'idle' else 1}", note=note),
     ]
 
 
@@ -151,13 +157,13 @@ def test_a_wake_goes_on_with_a_held_queue():
 
 
 def disposed(events):
-    return next(event.disposition for event in events if isinstance(event, re_.SignalDisposed))
+    return next(event.disposition for event in events if isinstance(event, SignalDisposed))
 
 
 @pytest.mark.parametrize(
     ("urgency", "idle", "working", "asked"),
     [
-        ("critical", "run", "steer", "steer"),
+        ("critical", "run", "interrupt", "steer"),
         ("high", "run", "steer", "steer"),
         ("normal", "queued", "queued", "queued"),
         ("low", "observed", "observed", "observed"),
@@ -202,26 +208,27 @@ def test_a_signal_with_a_known_key_is_a_duplicate():
     assert disposed(session.signal(dedupe_key="a")) == "queued"
     assert disposed(session.signal(dedupe_key="a", urgency="critical")) == "duplicate"
     assert disposed(session.signal(dedupe_key="b")) == "queued"
-    assert len(session.state.inputs) == 2
+    assert len(session.state.queue.inputs) == 2
 
 
 def test_signals_that_nobody_reads_are_dropped_in_the_end():
     session = Session()
-    found = [disposed(session.signal()) for _ in range(st.SIGNALS_MAX + 2)]
-    assert found == ["queued"] * st.SIGNALS_MAX + ["dropped"] * 2
-    shown = [disposed(session.signal(urgency="low")) for _ in range(st.SIGNALS_MAX * 2)]
+    most = Attention().queue_max
+    found = [disposed(session.signal()) for _ in range(most + 2)]
+    assert found == ["queued"] * most + ["dropped"] * 2
+    shown = [disposed(session.signal(urgency="low")) for _ in range(SHOWN_MAX * 2)]
     assert set(shown) == {"observed"}
-    assert len(session.state.signals) == st.SIGNALS_MAX
+    assert len(session.state.signals.shown) == SHOWN_MAX
 
 
 def test_a_signal_that_was_only_shown_is_in_the_state_and_not_in_the_history():
     session = Session()
     session.signal("weather", urgency="low")
-    assert [(s.kind, s.urgency) for s in session.state.signals] == [("weather", "low")]
+    assert [(s.kind, s.urgency) for s in session.state.signals.shown] == [("weather", "low")]
     assert session.items() == []
 
 
 def test_a_signal_without_content_left_still_says_its_kind():
     session = Session()
-    session.take(re_.SignalReceived(command_id="k", kind="mail", source="imap", urgency="high"))
+    session.take(SignalReceived(command_id="k", kind="mail", source="imap", urgency="high"))
     assert session.items()[0].content == (Text(text="[signal mail from imap]"),)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.kernel.session import Session, Settings, call, malformed, names
-from windlass.events import calls as ce
-from windlass.events.blocks import Text
 from windlass.events.errors import Refused
-from windlass.events.items import AssistantItem, CallPart, ResultItem
+from windlass.events.tools.calls import ToolDenied
 from windlass.events.turns import ModelReplied, ReplyBody, ReplyCall
-from windlass.events.usage import Usage
-from windlass.kernel import state as st
+from windlass.events.values.blocks import Text
+from windlass.events.values.items import AssistantItem, CallPart, ResultItem
+from windlass.events.values.usage import Usage
 from windlass.kernel.effects import RunTool
+from windlass.kernel.phases import Between
 
 
 def details(events):
-    return [(event.reason, event.detail) for event in events if isinstance(event, ce.ToolDenied)]
+    return [(event.reason, event.detail) for event in events if isinstance(event, ToolDenied)]
 
 
 def test_a_batch_runs_in_parallel_and_each_outcome_is_its_own_append():
@@ -50,23 +50,23 @@ def test_one_by_one_keeps_call_order():
     session = Session(settings=Settings(tool_order="sequential"))
     session.prompt()
     session.reply("", call("add", {"n": 1}), call("put", {"n": 2}))
-    assert [state.call_id for state in session.owed() if isinstance(state, RunTool)] == ["c6.0"]
+    assert [state.call_id for state in session.owed() if isinstance(state, RunTool)] == [session.called()]
     assert names(session.finish()) == ["tool.finished", "tool.started"]
-    assert session.running() == ["c6.1"]
+    assert session.running() == [session.called(1)]
 
 
 def test_an_exclusive_tool_runs_alone():
     from tests.kernel.session import TOOLS
-    from windlass.events.specs import ToolSpec
+    from windlass.events.values.specs import ToolSpec
 
     session = Session(tools=(*TOOLS, ToolSpec(name="solo", exclusive=True)))
     session.prompt()
     session.reply("", call("add"), call("solo"), call("put"))
-    assert session.running() == ["c6.0", "c6.2"]
-    session.finish("c6.0")
-    assert session.running() == ["c6.2"]
-    session.finish("c6.2")
-    assert session.running() == ["c6.1"]
+    assert session.running() == [session.called(), session.called(2)]
+    session.finish(session.called())
+    assert session.running() == [session.called(2)]
+    session.finish(session.called(2))
+    assert session.running() == [session.called(1)]
 
 
 def test_an_empty_reply_is_asked_again_twice_then_the_run_fails():
@@ -105,7 +105,7 @@ def test_a_malformed_call_is_rendered_as_an_empty_object_and_its_result_says_why
     session.reply("", malformed("add", '{"n": '))
     reply, result = session.items()[1:3]
     assert isinstance(reply, AssistantItem)
-    assert reply.content == (CallPart(call_id="c6.0", tool="add", args={}, malformed='{"n": '),)
+    assert reply.content == (CallPart(call_id=session.called(), tool="add", args={}, malformed='{"n": '),)
     assert isinstance(result, ResultItem)
     assert result.content == (Text(text="not run (malformed arguments): not JSON"),)
 
@@ -141,18 +141,18 @@ def test_calls_past_the_most_in_one_reply_are_denied_and_the_rest_run():
     session.prompt()
     reply = session.reply("", *[call("add", {"n": n}) for n in range(4)])
     assert details(reply) == [("too_many_calls", "at most 2 calls in one reply")] * 2
-    assert session.running() == ["c6.0", "c6.1"]
+    assert session.running() == [session.called(), session.called(1)]
 
 
 def test_duplicate_and_empty_ids_of_a_provider_do_not_matter():
     session = Session()
     session.prompt()
     session.reply("", *[call("add", {"n": n}, provider_call_id=given) for n, given in enumerate(["x", "x", "", None])])
-    assert session.running() == ["c6.0", "c6.1", "c6.2", "c6.3"]
+    assert session.running() == [session.called(), session.called(1), session.called(2), session.called(3)]
     for name in session.running():
         session.finish(name, f"result of {name}")
     results = [(item.call_id, item.content) for item in session.results()]
-    assert results == [(f"c6.{n}", (Text(text=f"result of c6.{n}"),)) for n in range(4)]
+    assert results == [(session.called(n), (Text(text=f"result of {session.called(n)}"),)) for n in range(4)]
 
 
 def test_a_reply_must_carry_as_many_calls_as_it_says():
@@ -161,7 +161,7 @@ def test_a_reply_must_carry_as_many_calls_as_it_says():
     with pytest.raises(Refused) as refusal:
         session.take(
             ModelReplied(
-                request_id="m5",
+                request_id=session.requested(),
                 finish="stop",
                 usage=Usage(),
                 calls=2,
@@ -177,7 +177,7 @@ def test_a_reply_to_a_request_that_is_not_open_is_refused():
     session.reply("done")
     session.prompt()
     with pytest.raises(Refused) as refusal:
-        session.reply("late", request_id="m5")
+        session.reply("late", request_id=session.requested())
     assert refusal.value.code == "stale"
 
 
@@ -258,13 +258,13 @@ def test_notes_stand_behind_the_results_of_their_turn():
     session.run_tool("add", {"n": 9})
     for name in reversed(session.running()):
         session.finish(name, "r")
-    kinds = [ref.kind for ref in session.state.history[-4:]]
+    kinds = [ref.kind for ref in session.state.history.items[-4:]]
     assert kinds == ["assistant", "result", "note", "note"]
-    assert [ref.part for ref in session.state.history[-2:]] == ["repeat", "c27.0"]
+    assert [ref.part for ref in session.state.history.items[-2:]] == ["repeat", session.called(-1)]
 
 
 def test_an_append_never_ends_between_two_turns():
     session = Session()
     for told in (session.prompt, lambda: session.reply("", call("add")), session.finish, lambda: session.reply("x")):
         told()
-        assert not isinstance(session.state.phase, st.Between)
+        assert not isinstance(session.state.phase, Between)

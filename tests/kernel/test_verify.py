@@ -6,14 +6,16 @@ import msgspec
 import pytest
 
 from tests.kernel.session import ASK_PAY, Session, call, names
-from windlass.events import codec, record
-from windlass.events import runs as re_
 from windlass.events.base import Event
 from windlass.events.errors import CodecError, Damaged, KernelError, NeedsNewer
-from windlass.events.items import AssistantItem, CallPart
+from windlass.events.runs import WakeReceived
 from windlass.events.sessions import ContentErased, SessionResumed
-from windlass.events.turns import ModelRequested
-from windlass.kernel import decide, evolve, log, runs
+from windlass.events.stored import codec, record
+from windlass.events.turns import ModelRequested, TurnFinished
+from windlass.events.values.items import AssistantItem, CallPart
+from windlass.kernel import log, parts, program, step
+from windlass.kernel.fold import evolve
+from windlass.kernel.parts import runs
 from windlass.kernel.state import State
 from windlass.testing.invariants import check_items
 
@@ -22,7 +24,7 @@ def story():
     session = Session(policy=ASK_PAY)
     session.prompt("pay it")
     session.reply("", call("pay"), call("add"))
-    (request,) = session.state.asks
+    (request,) = session.state.asks.open
     session.finish()
     session.nobody()
     session.crash()
@@ -96,14 +98,14 @@ def test_an_event_that_cannot_stand_there_is_damage_even_if_the_chain_holds():
 def test_an_append_begins_with_a_fact_and_holds_only_one():
     session = story()
     assert problems(reseal(session.lines, lambda i, e: e[1:] if i == 1 else e))[0] == ("legal", 2, False)
-    twice = reseal(session.lines, lambda i, e: [*e, re_.WakeReceived(command_id="x")] if i == 1 else e)
+    twice = reseal(session.lines, lambda i, e: [*e, WakeReceived(command_id="x")] if i == 1 else e)
     assert problems(twice)[0] == ("legal", 2, False)
 
 
 def test_a_decision_that_no_state_allows_is_refused_by_the_fold():
     session = Session()
     with pytest.raises(KernelError, match=r"event 2: turn.finished is not legal in Idle"):
-        evolve.evolve(session.state, re_.TurnFinished())
+        evolve(session.state, TurnFinished())
 
 
 def test_an_event_of_a_later_version_is_skipped_only_where_it_may_be():
@@ -140,7 +142,8 @@ def test_other_decisions_are_drift_not_damage(monkeypatch):
 
 def test_a_fact_that_would_be_refused_today_is_drift_too(monkeypatch):
     session = story()
-    monkeypatch.setitem(decide.LEGAL, SessionResumed, ())
+    never = msgspec.structs.replace(parts.TABLES.facts[SessionResumed], when=())
+    monkeypatch.setitem(parts.TABLES.facts, SessionResumed, never)
     report = session.verify()
     assert report.sound
     assert [p.message for p in report.problems] == [
@@ -155,7 +158,7 @@ def test_folding_an_old_log_needs_no_policy_code(monkeypatch):
     def forbidden(*args, **kwargs):
         raise AssertionError("a fold decides nothing")
 
-    for module, name in ((runs, "advance"), (decide, "step"), (decide, "check"), (decide, "consequences")):
+    for module, name in ((program, "advance"), (step, "step"), (step, "check"), (step, "consequences")):
         monkeypatch.setattr(module, name, forbidden)
     assert log.state_hash(log.fold_lines(session.lines)) == expected
 
@@ -210,7 +213,7 @@ def test_a_copy_is_independent():
     copy = log.copy(session.state)
     session.prompt("more")
     assert copy.seq < session.state.seq
-    assert copy.history != session.state.history
+    assert copy.history.items != session.state.history.items
 
 
 def test_the_fold_is_the_live_state_after_every_append():

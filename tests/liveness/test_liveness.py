@@ -12,23 +12,22 @@ import pytest
 
 import windlass
 from windlass.events.errors import LeaseHeld
-from windlass.runtime import liveness
-from windlass.store import runners
+from windlass.runtime.host import liveness
+from windlass.store import runner_names
 from windlass.store.base import Key
 from windlass.testing.scripted import ScriptedModel, hang
 
 HOLDER = """
 import asyncio, os, signal, sys, time
-from windlass.runtime.ports import SystemPorts
+from windlass.runtime.host.ports import SystemPorts
 from windlass.store import open_store
-from windlass.store import runners
 from windlass.store.base import Key
 
 async def main():
     store = await open_store(sys.argv[1])
     key = Key("default", "held")
     ports = SystemPorts()
-    await store.claim(key, runner=ports.runner(), ttl_ms=600_000, now_ms=ports.now_ms())
+    await store.leases.claim(key, runner=ports.runner(), ttl_ms=600_000, now_ms=ports.now_ms())
     print("held", flush=True)
     sys.stdin.read()
 
@@ -56,7 +55,9 @@ async def test_the_lease_of_a_killed_process_is_taken_at_once_and_a_living_ones_
     try:
         async with windlass.open(str(path), agents=[agent]) as runtime:
             with pytest.raises(LeaseHeld):
-                await runtime.store.claim(Key("default", "held"), runner="me", ttl_ms=1, now_ms=runtime.ports.now_ms())
+                await runtime.store.leases.claim(
+                    Key("default", "held"), runner="me", ttl_ms=1, now_ms=runtime.ports.now_ms()
+                )
         holder.kill()
         holder.wait()
         async with windlass.open(str(path), agents=[agent]) as runtime:
@@ -89,7 +90,7 @@ async def test_a_runtime_that_takes_nothing_up_leaves_other_sessions_alone(tmp_p
         other = await runtime.session(agent, "asked for")
         await other.prompt("second")
         assert (await other.result()).text == "one"
-        assert (await (await runtime.get("asked for")).state()).run is not None
+        assert (await (await runtime.get("asked for")).state()).run.run_id
         assert [row.session for row in await runtime.sessions(owed=True)] == ["cut off"]
     async with windlass.open(path, agents=[agent]) as runtime:
         session = await runtime.session(agent, "cut off")
@@ -112,13 +113,17 @@ async def test_a_fork_is_found_again_by_its_id(tmp_path):
 
 def test_a_runner_is_named_by_its_process_and_its_host():
     mine = liveness.named("runner-x")
-    where = runners.whereabouts(mine)
-    assert (where.pid, where.start, where.room) == (os.getpid(), liveness.started_at(os.getpid()), liveness.room())
+    where = runner_names.whereabouts(mine)
+    assert (where.pid, where.start, where.room) == (
+        os.getpid(),
+        liveness.started_at(os.getpid()),
+        liveness.room(),
+    )
     assert where.host
     assert liveness.told(mine) == "another runtime of this process"
-    parent = runners.runner_name("runner-x", msgspec.structs.replace(where, pid=os.getppid()))
+    parent = runner_names.runner_name("runner-x", msgspec.structs.replace(where, pid=os.getppid()))
     assert liveness.told(parent) == f"process {os.getppid()}"
-    elsewhere = runners.runner_name("runner-x", msgspec.structs.replace(where, room="0-1", host="build-7"))
+    elsewhere = runner_names.runner_name("runner-x", msgspec.structs.replace(where, room="0-1", host="build-7"))
     assert liveness.told(elsewhere) == f"process {os.getpid()} on build-7"
     assert liveness.told("runner-x") == "'runner-x'"
 
@@ -145,7 +150,9 @@ async def test_who_has_a_session_is_named_to_whoever_cannot_have_it(tmp_path):
             with pytest.raises(windlass.UsageError, match=f"erased from here: process {holder.pid} drives it$"):
                 await session.erase(2, why="no reason")
             with pytest.raises(LeaseHeld, match=rf"session 'held' is held by process {holder.pid} on [\w.-]+$"):
-                await runtime.store.claim(Key("default", "held"), runner="me", ttl_ms=1, now_ms=runtime.ports.now_ms())
+                await runtime.store.leases.claim(
+                    Key("default", "held"), runner="me", ttl_ms=1, now_ms=runtime.ports.now_ms()
+                )
     finally:
         holder.kill()
         holder.communicate()
@@ -161,10 +168,10 @@ async def test_a_dead_neighbour_whose_clock_was_ahead_is_not_waited_for_either(t
         await session.result()
     async with windlass.open(path, agents=[agent]) as runtime:
         dead, ahead_ms = f"runner-x@{liveness.room()}:{os.getpid()}:1", runtime.ports.now_ms() + year_ms
-        await runtime.store.claim(key, runner=dead, ttl_ms=15_000, now_ms=ahead_ms)
+        await runtime.store.leases.claim(key, runner=dead, ttl_ms=15_000, now_ms=ahead_ms)
         session = await runtime.session(agent, "held")
         await session.prompt("second")
         assert (await session.result()).text == "two"
-        holder = await runtime.store.holder(key, now_ms=runtime.ports.now_ms())
+        holder = await runtime.store.leases.holder(key, now_ms=runtime.ports.now_ms())
         assert holder is not None
         assert holder.runner == runtime.runner

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from windlass.events.blocks import (
+from windlass.events.values.blocks import (
     Audio,
     Data,
     Document,
@@ -19,7 +19,7 @@ from windlass.events.blocks import (
     Terminal,
     Text,
 )
-from windlass.events.items import AssistantItem, CallPart, HistoryItem, ImagePart, ResultItem, UserItem
+from windlass.events.values.items import AssistantItem, CallPart, HistoryItem, ImagePart, ResultItem, UserItem
 from windlass.testing.model_server import seal
 
 from .wire_support import PDF, PNG

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.events.blocks import (
+from windlass.events.values.blocks import (
     Audio,
     BlobRef,
     CallSlot,
@@ -22,7 +22,7 @@ from windlass.events.blocks import (
     Terminal,
     Text,
 )
-from windlass.events.items import (
+from windlass.events.values.items import (
     AssistantItem,
     CallPart,
     ImagePart,

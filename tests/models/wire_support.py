@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from windlass.events.blocks import CallSlot, GeneratedImage
-from windlass.events.failures import Failure
-from windlass.events.items import AssistantItem, CallPart, ImagePart, ToolSchema
+from windlass.events.values.blocks import CallSlot, GeneratedImage
+from windlass.events.values.failures import Failure
+from windlass.events.values.items import AssistantItem, CallPart, ImagePart, ToolSchema
 from windlass.models.base import Delta, ModelInfo, Reply, Request
-from windlass.models.endpoints import ENDPOINTS, Credential, Endpoint
-from windlass.models.timeouts import Timeouts
-from windlass.models.wire import WireModel
+from windlass.models.catalogue.endpoints import ENDPOINTS, Credential, Endpoint
+from windlass.models.transport.http_model import WireModel
+from windlass.models.transport.timeouts import Timeouts
 from windlass.testing.model_server import Format, ModelServer
 
 FORMATS: tuple[Format, ...] = ("anthropic", "openai", "responses", "gemini")
@@ -34,7 +34,6 @@ ADD = ToolSchema(
         "required": ["x", "y"],
     },
 )
-QUICK = Timeouts(connect=0.5, headers=0.8, first_output=0.6, idle=0.6, total=5)
 
 numbers = itertools.count(1)
 

@@ -7,15 +7,15 @@ import os
 from collections import Counter
 from typing import Any
 
-from windlass.events import codec
 from windlass.events.base import Command, Event
-from windlass.events.blocks import Text, plain_text
-from windlass.events.calls import ToolDenied, ToolFinished, ToolOutcomeUnknown, ToolRequested, ToolStarted
 from windlass.events.errors import NotFound
-from windlass.events.items import AssistantItem, CallPart, ResultItem, UserItem
-from windlass.events.permissions import PermissionApproved, PermissionRequested
-from windlass.events.runs import TimerFired
+from windlass.events.stored import codec
+from windlass.events.timers import TimerFired
+from windlass.events.tools.calls import ToolDenied, ToolFinished, ToolOutcomeUnknown, ToolRequested, ToolStarted
+from windlass.events.tools.permissions import PermissionApproved, PermissionRequested
 from windlass.events.turns import ModelAsked, ModelReplied, ModelRequested
+from windlass.events.values.blocks import Text, plain_text
+from windlass.events.values.items import AssistantItem, CallPart, ResultItem, UserItem
 from windlass.kernel import log
 from windlass.kernel.render import render
 from windlass.kernel.state import State

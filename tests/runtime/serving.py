@@ -13,12 +13,12 @@ import msgspec
 import windlass
 from windlass.events.turns import PrefixChanged
 from windlass.models.base import ModelInfo
-from windlass.models.endpoints import ENDPOINTS
-from windlass.models.timeouts import Timeouts
-from windlass.models.wire import WireModel
-from windlass.runtime.binding import SUMMARY_REQUEST
-from windlass.runtime.runtime import Runtime
-from windlass.runtime.session import Session
+from windlass.models.catalogue.endpoints import ENDPOINTS
+from windlass.models.transport.http_model import WireModel
+from windlass.models.transport.timeouts import Timeouts
+from windlass.runtime.api.runtime import Runtime
+from windlass.runtime.api.session import Session
+from windlass.runtime.bind.model_requests import SUMMARY_REQUEST
 from windlass.testing.model_server import Format, ModelServer, PrefixViolation, Recorded, prefix_violations
 
 from .support import QUICK, events_of, only, sound

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import windlass
-from windlass.events import codec
 from windlass.events.base import Event, name_of
-from windlass.events.specs import Settings
+from windlass.events.stored import codec
+from windlass.events.values.specs import Settings
 from windlass.kernel import log
 from windlass.kernel.state import State
-from windlass.runtime.ports import SystemPorts
-from windlass.runtime.session import Session
+from windlass.runtime.api.session import Session
+from windlass.runtime.host.ports import SystemPorts
 from windlass.store.chain import history
 from windlass.testing.invariants import Checker
 from windlass.testing.scripted import ScriptedModel
@@ -22,7 +22,7 @@ QUICK = Settings(retry_base_ms=5, retry_cap_ms=20, rate_limit_floor_ms=0)
 """Retries that do not keep a test waiting."""
 
 STEP_S = 0.005
-WAIT_S = 20.0
+WAIT_S = 120.0
 
 
 class JumpPorts(SystemPorts):

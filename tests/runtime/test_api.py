@@ -14,8 +14,8 @@ import windlass
 from windlass.events.live import TextDelta
 from windlass.events.runs import RunCompleted, RunStarted
 from windlass.events.sessions import SessionStarted
-from windlass.events.specs import RunOptions
-from windlass.runtime.result import error_of
+from windlass.events.values.specs import RunOptions
+from windlass.runtime.api.result import error_of
 from windlass.testing.scripted import ScriptedModel, call, fail, hang, turn
 
 from .support import QUICK, agent_of, events_of, names_of, only, scripted, sound
@@ -80,7 +80,7 @@ async def test_the_second_snippet_of_the_design_runs(tmp_path):
     second = clerk("All paid.")
     async with windlass.open(store, agents=[second]) as rt:
         session = await rt.get("march")
-        await session.approve(waiting[0])
+        await session.approve((await session.requests())[0])
         result = await session.result()
         assert (result.status, result.text) == ("completed", "All paid.")
         await sound(session)

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 import windlass
-from windlass.events.blocks import Text
-from windlass.events.calls import ToolStarted
+from windlass.events.changes import ChangeTask
+from windlass.events.commands import CommandCompleted
 from windlass.events.context import CompactionFinished
-from windlass.events.items import UserItem
-from windlass.events.runs import CommandCompleted, RunSlept, RunStarted, Terminal, TimerFired, TimerSet
-from windlass.events.sessions import ChangeTask
-from windlass.events.specs import Settings, Task
+from windlass.events.runs import RunSlept, RunStarted, Terminal
+from windlass.events.timers import TimerCancelled, TimerFired, TimerSet
+from windlass.events.tools.calls import ToolStarted
 from windlass.events.turns import ModelRequested
+from windlass.events.values.blocks import Text
+from windlass.events.values.items import UserItem
+from windlass.events.values.specs import Settings, Task
 from windlass.testing.scripted import ScriptedModel, call, hang
 
 from .support import JumpPorts, agent_of, events_of, names_of, only, sound, started, until
@@ -63,7 +65,7 @@ async def test_prompts_are_queued_in_order_and_each_gets_its_own_run():
         await gate.entered.wait()
         await session.prompt("b")
         await session.prompt("c")
-        assert len((await session.state()).queue) == 2
+        assert len((await session.state()).queue.waiting) == 2
         gate.open.set()
         await started(session, Terminal, count=3)
         assert [event.stop for event in only(await events_of(session), Terminal)] == ["completed"] * 3
@@ -145,9 +147,9 @@ async def test_the_queue_is_edited_and_what_is_dropped_gets_its_end():
         await session.prompt("b", command_id="b")
         await session.prompt("c", command_id="c")
         state = await session.state()
-        from windlass.events.ids import prompt_id
+        from windlass.events.values.ids import prompt_id
 
-        keep = prompt_id(state.queue[1])
+        keep = prompt_id(state.queue.waiting[1])
         await session.edit_queue(keep)
         assert "b" in [event.command_id for event in only(await events_of(session), CommandCompleted)]
         gate.open.set()
@@ -177,7 +179,7 @@ async def test_an_interrupted_run_goes_on_with_a_wake_and_the_partial_text_is_ke
     agent = agent_of(["half of ", hang()], "the rest")
     async with windlass.open(agents=[agent]) as rt:
         session = await rt.session(agent, "s")
-        listener = rt.hub(session.key).subscribe()
+        listener = rt.slots.subscribe(session.key)
         await session.prompt("go")
         async for told in listener:
             if isinstance(told, windlass.TextDelta):
@@ -255,7 +257,7 @@ async def test_clear_gives_a_fresh_context_and_keeps_the_log():
         assert (await session.result()).text == "two"
         assert said(agent, 1) == ["b"]
         assert len(await events_of(session)) > before
-        assert (await session.state()).spent.usage.total_tokens == 40
+        assert (await session.state()).budget.spent.usage.total_tokens == 40
         await sound(session)
 
 
@@ -308,10 +310,11 @@ async def test_a_fork_inherits_no_open_approval():
     async with windlass.open(agents=[agent]) as rt:
         session = await rt.session(agent, "s")
         await session.prompt("go")
-        result = await session.result()
+        await session.result()
+        (request,) = await session.requests()
         fork = await session.fork("f")
         with pytest.raises(windlass.Refused):
-            await fork.approve(result.waiting_for[0])
+            await fork.approve(request)
         await fork.prompt("go on")
         assert (await fork.result()).text == "later"
         assert paid == []
@@ -409,7 +412,12 @@ async def test_a_wake_does_the_scheduled_step_now():
         await session.prompt("go")
         await session.result()
         assert [type(e).__name__ async for e in session.wake()][-1] == "RunCompleted"
+        events = await events_of(session)
+        (cancelled,), (set_,) = only(events, TimerCancelled), only(events, TimerSet)
+        assert (cancelled.timer_id, cancelled.reason) == (set_.timer_id, "woken")
+        assert only(events, TimerFired) == []
         assert (await session.result()).text == "woken"
+        assert not (await session.state()).timers.open
         await sound(session)
 
 

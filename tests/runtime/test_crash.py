@@ -35,8 +35,12 @@ SEED = int(os.environ.get("WINDLASS_SEED", "0")) or random.SystemRandom().randra
 EVERYWHERE = {"began", "before_append", "after_append", "before_model", "request_sent", "in_stream", "after_model"}
 """Points that every scenario passes; each must have been hit in each."""
 
-REACHED = EVERYWHERE | {"before_tool", "effect_done", "after_tool", "before_snapshot", "before_fork", "after_fork"}
-"""Points that must have been hit at least once over the whole campaign."""
+REACHED = {
+    "tools": {"before_tool", "effect_done", "after_tool"},
+    "compaction": {"before_snapshot"},
+    "fork": {"before_fork", "after_fork"},
+}
+"""Points that only some scenarios pass; each must have been hit there."""
 
 
 class Campaign:
@@ -120,24 +124,21 @@ def campaign() -> Iterator[Campaign]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.mark.guard(300)
-def test_work_survives_a_kill_at_every_point(campaign):
-    """Every crash point of every scenario once as the first death, the second one wherever the seed says, and then
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_work_survives_a_kill_at_every_point(campaign, scenario):
+    """Every crash point of the scenario once as the first death, the second one wherever the seed says, and then
     random ones until there were enough kills."""
-    for scenario in SCENARIOS:
-        campaign.live_calmly(scenario)
-        campaign.sweep(scenario)
-    while campaign.kills < KILLS:
-        campaign.case(campaign.dice.choice(SCENARIOS), None)
-    print(f"seed {SEED}: {campaign.kills} kills in {campaign.number} cases")
-    for (scenario, point), count in sorted(campaign.spread.items()):
-        print(f"  {scenario:12} {point:16} {count}")
-    assert campaign.kills >= KILLS
-    hit = {point for _, point in campaign.spread}
-    assert hit >= REACHED, f"never hit: {sorted(REACHED - hit)}"
-    for scenario in SCENARIOS:
-        missing = EVERYWHERE - {point for name, point in campaign.spread if name == scenario}
-        assert not missing, f"{scenario} was never killed at {sorted(missing)}"
+    before = campaign.kills
+    campaign.live_calmly(scenario)
+    campaign.sweep(scenario)
+    while campaign.kills - before < KILLS / len(SCENARIOS):
+        campaign.case(scenario, None)
+    print(f"seed {SEED}: {campaign.kills - before} kills in {campaign.number} cases")
+    hit = Counter({point: count for (name, point), count in campaign.spread.items() if name == scenario})
+    for point, count in sorted(hit.items()):
+        print(f"  {point:16} {count}")
+    missing = (EVERYWHERE | REACHED.get(scenario, set())) - set(hit)
+    assert not missing, f"never killed at {sorted(missing)}"
 
 
 PLANTS = ("runs_again", "pays_for_all_again", "forgets_the_id", "acknowledges_early")
@@ -197,11 +198,11 @@ def served(script: Any) -> Iterator[ModelServer]:
     async def made() -> ModelServer:
         return await ModelServer(script=script).start()
 
-    server = asyncio.run_coroutine_threadsafe(made(), loop).result(10)
+    server = asyncio.run_coroutine_threadsafe(made(), loop).result(120)
     try:
         yield server
     finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(120)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(120)
         loop.close()

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import windlass
-from windlass.events.calls import ToolFinished
+from windlass.events.commands import PromptReceived
 from windlass.events.errors import NotFound
-from windlass.events.runs import PromptReceived
 from windlass.events.sessions import ContentErased
+from windlass.events.tools.calls import ToolFinished
 from windlass.events.turns import PrefixChanged
 from windlass.testing.scripted import ScriptedModel, call
 
@@ -65,7 +65,7 @@ async def test_a_large_result_goes_with_its_blob(tmp_path):
         whole = events[seq - 1].body.whole
         await session.erase(seq, "secrets")
         with pytest.raises(NotFound):
-            await rt.store.get_blob("default", whole.digest)
+            await rt.store.blobs.get("default", whole.digest)
         await sound(session)
 
 

@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 import windlass
-from windlass.events.calls import ToolOutcomeUnknown, ToolsetChanged, ToolStarted
-from windlass.events.runs import PromptReceived, RunCompleted, RunStarted, Terminal
+from windlass.events.commands import PromptReceived
+from windlass.events.runs import RunCompleted, RunStarted, Terminal
 from windlass.events.sessions import AgentChanged, SessionResumed, SessionTotalled
+from windlass.events.tools.calls import ToolOutcomeUnknown, ToolStarted
+from windlass.events.tools.toolset import ToolsetChanged
 from windlass.events.turns import ModelRequested
+from windlass.runtime.host.slot_table import Line
 from windlass.store.memory import MemoryStore
-from windlass.store.sqlite_schema import SEQ_BITS
+from windlass.store.sqlite.schema import SEQ_BITS
 from windlass.testing.scripted import ScriptedModel, by_history, call
 
 from .support import JumpPorts, agent_of, events_of, only, sound, started, until
@@ -176,7 +179,7 @@ async def test_a_session_without_its_agent_stays_owed_and_says_so(tmp_path):
         assert rested.status == "parked"
         assert "math" in rested.reason
         assert "not bound" in rested.reason
-        head = await rt.store.head((await rt.get("s")).key)
+        head = await rt.store.log.head((await rt.get("s")).key)
         assert head is not None
     async with windlass.open(store, agents=[windlass.Agent("math", model=ScriptedModel(["back"]))]) as rt:
         assert (await (await rt.get("s")).result()).text == "back"
@@ -371,7 +374,7 @@ async def test_every_store_carries_a_session_the_same_way(tmp_path):
 @pytest.fixture
 def short_pages(monkeypatch):
     """Pages of three, so that eight sessions are many."""
-    monkeypatch.setattr("windlass.runtime.driving.OWED_AT_ONCE", 3)
+    monkeypatch.setattr("windlass.runtime.host.store_watch.OWED_AT_ONCE", 3)
 
 
 MANY = [f"s{number}" for number in range(8)]
@@ -427,12 +430,12 @@ async def test_however_many_sessions_wait_a_command_from_another_process_is_foun
         for name in (MANY[0], MANY[4]):
             remote = await other.get(name)
             (asked,) = only(await events_of(remote), windlass.PermissionRequested)
-            await remote.approve(asked.request_id)
+            await remote.approve(asked)
             await started(await rt.get(name), RunCompleted)
 
 
 async def test_sessions_at_rest_are_let_go_and_opened_again_when_needed(tmp_path, monkeypatch):
-    monkeypatch.setattr("windlass.runtime.driving.RESTING_MAX", 2)
+    monkeypatch.setattr("windlass.runtime.host.drive_tasks.RESTING_MAX", 2)
     store = str(tmp_path / "work.db")
     agent = windlass.Agent("w", model=ScriptedModel(by_history(["one", "two", "three"])))
     async with windlass.open(store, agents=[agent], poll_ms=5) as rt:
@@ -441,8 +444,8 @@ async def test_sessions_at_rest_are_let_go_and_opened_again_when_needed(tmp_path
                 session = await rt.session(agent, name)
                 await session.prompt("go")
                 assert (await session.result()).text == text
-        assert len(rt._active) <= 3
-        assert len(rt._hubs) <= 4
+        assert len(rt.slots.driven) <= 3
+        assert len(rt.slots) <= 4
         watched = await rt.get(MANY[0])
         seen = asyncio.ensure_future(_texts(watched))
         async with windlass.open(store) as other:
@@ -453,7 +456,7 @@ async def test_sessions_at_rest_are_let_go_and_opened_again_when_needed(tmp_path
 
 
 async def test_nothing_is_kept_for_sessions_that_were_let_go(tmp_path, monkeypatch):
-    monkeypatch.setattr("windlass.runtime.driving.RESTING_MAX", 2)
+    monkeypatch.setattr("windlass.runtime.host.drive_tasks.RESTING_MAX", 2)
     agent = windlass.Agent("a", model=ScriptedModel(lambda request: "hi"))
     async with windlass.open(tmp_path / "s.db", agents=[agent]) as runtime:
         for number in range(12):
@@ -467,14 +470,14 @@ async def test_nothing_is_kept_for_sessions_that_were_let_go(tmp_path, monkeypat
             await session.result()
             await (await session.fork(f"f{number}")).close()
             await session.close()
-        await until(lambda: len(runtime._active) <= 3, "the others to be let go")
-        kept = {name: len(held) for name, held in vars(runtime).items() if isinstance(held, dict | set | list)}
-        kept["_opening"] = len(runtime._opening)
+        await until(lambda: len(runtime.slots.driven) <= 3, "the others to be let go")
+        tables = {**vars(runtime), **vars(runtime.host), **vars(runtime.slots)}
+        kept = {name: len(held) for name, held in tables.items() if isinstance(held, dict | set | list | Line)}
         assert {name: count for name, count in kept.items() if count > 4} == {}
 
 
 async def test_a_reader_who_comes_back_to_a_session_hears_of_it_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("windlass.runtime.driving.RESTING_MAX", 1)
+    monkeypatch.setattr("windlass.runtime.host.drive_tasks.RESTING_MAX", 1)
     agent = windlass.Agent("a", model=ScriptedModel(lambda request: "hi"))
     async with windlass.open(tmp_path / "s.db", agents=[agent]) as runtime:
         first, second = [await runtime.session(agent, name) for name in "ab"]

@@ -8,19 +8,12 @@ from typing import Any
 import pytest
 
 import windlass
-from windlass.events.calls import (
-    MountReceived,
-    ToolBody,
-    ToolCancelled,
-    ToolDenied,
-    ToolFinished,
-    ToolsetChanged,
-    ToolStarted,
-)
-from windlass.events.runs import CommandRefused
+from windlass.events.commands import CommandRefused
 from windlass.events.sessions import AgentChanged
-from windlass.events.specs import ToolSpec, ToolText
-from windlass.runtime.session import Session
+from windlass.events.tools.calls import ToolCancelled, ToolDenied, ToolFinished, ToolStarted
+from windlass.events.tools.toolset import MountReceived, ToolBody, ToolsetChanged
+from windlass.events.values.specs import ToolSpec, ToolText
+from windlass.runtime.api.session import Session
 from windlass.store.base import Key, Origin
 from windlass.testing.scripted import ScriptedModel, call
 
@@ -100,8 +93,8 @@ async def test_a_mounted_function_runs_in_this_process_from_the_next_turn_on():
         assert (offered(agent, 0), offered(agent, 1)) == (["add"], ["add", "double"])
         assert "value=8" in told(agent, 2)
         assert await changes(session) == [("add", "pending", ("double",), 0), ("add", "applied", ("double",), 1)]
-        assert spec_of(double).digest == (await session.state()).tools["double"].digest
-        assert (await session.state()).tools["double"].runs == "host"
+        assert spec_of(double).digest == (await session.state()).toolset.tools["double"].digest
+        assert (await session.state()).toolset.tools["double"].runs == "host"
         await sound(session)
 
 
@@ -121,7 +114,7 @@ async def test_a_mount_in_the_middle_of_a_turn_waits_for_its_end():
         await session.prompt("go")
         await entered.wait()
         await session.mount(double)
-        assert "double" not in (await session.state()).tools
+        assert "double" not in (await session.state()).toolset.tools
         release.set()
         assert (await session.result()).text == "done"
         assert (offered(agent, 0), offered(agent, 1)) == (["gate"], ["gate", "double"])
@@ -185,7 +178,7 @@ async def test_unmounting_waits_for_calls_unless_it_is_forced(force):
         await session.prompt("go")
         await entered.wait()
         await session.unmount("gate", force=force)
-        assert ("gate" in (await session.state()).tools) is not force
+        assert ("gate" in (await session.state()).toolset.tools) is not force
         if not force:
             release.set()
         assert (await session.result()).text == "done"
@@ -289,9 +282,9 @@ async def test_a_fork_under_other_code_says_so_and_has_the_tools_that_are_there(
             await (await rt.get("s")).fork("f")
     elif how == "not begun":  # as its maker leaves it that dies in the middle
         async with windlass.open(store) as rt:
-            head = await rt.store.head(Key("default", "s"))
+            head = await rt.store.log.head(Key("default", "s"))
             assert head is not None
-            await rt.store.create(Key("default", "f"), origin=Origin(session="s", seq=head.seq, hash=head.hash))
+            await rt.store.log.create(Key("default", "f"), origin=Origin(session="s", seq=head.seq, hash=head.hash))
     agent = agent_of(call("subtract", x=5, y=2), "three", tools=[subtract])
     async with windlass.open(store, agents=[agent], take_up=False) as rt:
         fork = await (await rt.get("s")).fork("f") if how == "here" else await rt.get("f")
@@ -325,7 +318,7 @@ async def test_code_that_is_mounted_no_more_is_forgotten():
             await session.mount(double_twice)
         await session.unmount("double")
         await session.mount(halve)
-        assert list(rt.attached(session.key).code) == [("halve", spec_of(halve).digest)]
+        assert list(rt.slots.at(session.key).local_code.code) == [("halve", spec_of(halve).digest)]
 
 
 # --- tools that clients declare ---
@@ -346,7 +339,7 @@ async def test_whatever_a_client_says_its_tools_are_run_by_clients():
     async with windlass.open(agents=[agent]) as rt:
         session = await rt.session(agent, "s")
         await rt.send(session.key, declared())
-        spec = (await session.state()).tools["open_tab"]
+        spec = (await session.state()).toolset.tools["open_tab"]
         assert (spec.runs, spec.source, spec.digest != "", spec.tokens > 0) == ("client", "client:browser", True, True)
         await session.prompt("go")
         result = await session.result()
@@ -408,7 +401,7 @@ async def test_a_declaration_that_no_model_could_use_is_refused_on_record(tmp_pa
             await other.send(session.key, command)
         (refused,) = await started(session, CommandRefused)
         assert (refused.command_id, refused.code) == ("m", code)
-        assert list((await session.state()).tools) == ["add"]
+        assert list((await session.state()).toolset.tools) == ["add"]
 
 
 async def test_an_external_tool_that_the_owner_mounts_is_the_authors_own():
@@ -418,7 +411,7 @@ async def test_an_external_tool_that_the_owner_mounts_is_the_authors_own():
         await session.mount(OPEN_TAB, double)
         await session.prompt("go")
         assert (await session.result()).status == "asked"
-        specs = (await session.state()).tools
+        specs = (await session.state()).toolset.tools
         assert [(spec.name, spec.runs, spec.source) for spec in specs.values()] == [
             ("add", "host", "author"),
             ("open_tab", "client", "author"),

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import windlass
-from windlass.runtime.hooks import Denied, Hook
+from windlass.runtime.hooks.hook import Denied, Hook
 from windlass.testing.scripted import Pause, ScriptedModel
 
 from .support import agent_of, until
@@ -49,7 +49,7 @@ async def test_a_model_that_cannot_be_closed_does_not_keep_the_store_open(tmp_pa
         async def close(self):
             raise RuntimeError("not now")
 
-    monkeypatch.setattr("windlass.models.catalogue.open_model", lambda name: Clinging(["hi"]))
+    monkeypatch.setattr("windlass.models.catalogue.names.open_model", lambda name: Clinging(["hi"]))
     before = _files(tmp_path)
     with pytest.raises(RuntimeError, match="not now"):
         async with windlass.open(tmp_path / "s.db", agents=[windlass.Agent("a", model="some/model")]):
@@ -78,7 +78,7 @@ async def test_a_closing_that_is_cancelled_closes_everything_first(tmp_path, mon
             closing.set()
             await may_close.wait()
 
-    monkeypatch.setattr("windlass.models.catalogue.open_model", lambda name: Slow([[Pause()]]))
+    monkeypatch.setattr("windlass.models.catalogue.names.open_model", lambda name: Slow([[Pause()]]))
     agent = windlass.Agent("a", model="some/model")
     runtime = await windlass.open(tmp_path / "s.db", agents=[agent]).start()
     await (await runtime.session(agent, "s")).prompt("go")
@@ -93,7 +93,7 @@ async def test_a_closing_that_is_cancelled_closes_everything_first(tmp_path, mon
     ]
     assert _files(tmp_path) == 0
     async with windlass.open(tmp_path / "s.db", agents=[agent]) as again:
-        assert [key.session for key in again._active] == ["s"], "its lease was given back"
+        assert [slot.key.session for slot in again.slots.driven] == ["s"], "its lease was given back"
 
 
 async def test_whoever_waits_for_a_result_learns_that_the_runtime_was_closed(tmp_path):

@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 import windlass
-from windlass.events.blocks import Text
-from windlass.events.calls import ToolDenied
-from windlass.events.runs import PromptReceived, RunStarted
+from windlass.events.commands import PromptReceived
+from windlass.events.runs import RunStarted
 from windlass.events.sessions import SessionStarted
-from windlass.events.specs import Limits, ModelRef, RunOptions
+from windlass.events.tools.calls import ToolDenied
+from windlass.events.values.blocks import Text
+from windlass.events.values.specs import Limits, ModelRef, RunOptions
 from windlass.models.base import ModelInfo
 from windlass.testing.scripted import ScriptedModel, call
 
@@ -80,7 +81,7 @@ async def test_a_model_is_looked_up_here_and_not_believed():
         with pytest.raises(windlass.Refused) as caught:
             await session.prompt("go", model="nowhere/nothing")
         assert caught.value.code == "unknown_model"
-        own = (await session.state()).model
+        own = (await session.state()).setup.model
         cheap = msgspec.structs.replace(own, window_tokens=10**9, max_output_tokens=1)
         await session.prompt("go", options=RunOptions(model=cheap))
         await session.result()
@@ -217,7 +218,7 @@ async def test_a_run_of_a_session_that_is_there_keeps_its_model_but_for_the_one_
     async with windlass.open(store, agents=[agent]) as rt:
         session = await rt.get("s")
         (begun,) = only(await events_of(session), SessionStarted)
-        assert (await session.state()).model == begun.setup.model
+        assert (await session.state()).setup.model == begun.setup.model
         await sound(session)
 
 

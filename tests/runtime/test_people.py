@@ -9,15 +9,23 @@ from typing import Any
 import pytest
 
 import windlass
-from windlass.events.calls import ToolAllowed, ToolDenied, ToolFinished, ToolStarted
-from windlass.events.permissions import GrantsChanged, PermissionRequested, PermissionWithdrawn, ToolDetail
+from windlass.events.changes import ChangeGrants
 from windlass.events.questions import AnswerBody, QuestionRequested
-from windlass.events.sessions import ChangeGrants, NoticeGiven
-from windlass.runtime.approvals import PermissionAsk, QuestionAsk, Reply
-from windlass.runtime.conditions import evaluate
-from windlass.runtime.policy import explain
+from windlass.events.sessions import NoticeGiven
+from windlass.events.tools.calls import ToolAllowed, ToolDenied, ToolFinished, ToolStarted
+from windlass.events.tools.permissions import (
+    GrantsChanged,
+    PermissionRequested,
+    PermissionWithdrawn,
+    ReadDetail,
+    ToolDetail,
+)
+from windlass.runtime.api.approvals import PermissionAsk, QuestionAsk, Reply
+from windlass.runtime.api.policy import explain
+from windlass.runtime.bind.policy_conditions import evaluate
 from windlass.store import open_store
 from windlass.testing.scripted import ScriptedModel, call
+from windlass.tools.description import Description
 
 from .support import agent_of, events_of, names_of, only, sound, started
 
@@ -108,7 +116,7 @@ async def test_the_read_only_preset_lets_reading_pass():
     ],
 )
 def test_conditions_are_cel_over_the_arguments(condition, holds):
-    assert evaluate(condition, {"cents": 5, "names": ["ab", "cd"]}) is holds
+    assert evaluate(condition, {"args": {"cents": 5, "names": ["ab", "cd"]}}) is holds
 
 
 @pytest.mark.parametrize("condition", ["args.cents >", "__import__('os')", "other.cents > 1", "x" * 3_000])
@@ -174,7 +182,7 @@ async def test_an_approver_that_is_away_leaves_the_run_asked():
         await session.prompt("go")
         assert (await session.result()).status == "asked"
         (asked,) = only(await events_of(session), PermissionRequested)
-        await session.approve(asked.request_id)
+        await session.approve(asked)
         assert (await session.result()).text == "done"
         await sound(session)
 
@@ -189,7 +197,7 @@ async def test_an_approver_that_raises_leaves_the_session_alive():
         await session.prompt("go")
         assert (await session.result()).status == "asked"
         (asked,) = only(await events_of(session), PermissionRequested)
-        await session.approve(asked.request_id)
+        await session.approve(asked)
         assert (await session.result()).text == "done"
 
 
@@ -206,7 +214,7 @@ async def test_an_approval_by_api_while_the_approver_still_thinks():
         await session.prompt("go")
         await asked_for.wait()
         (asked,) = only(await events_of(session), PermissionRequested)
-        await session.approve(asked.request_id)
+        await session.approve(asked)
         assert (await session.result()).text == "done"
         await sound(session)
 
@@ -218,7 +226,7 @@ async def test_an_approval_for_the_session_is_recorded_used_again_and_revocable(
         await session.prompt("go")
         await session.result()
         (asked,) = only(await events_of(session), PermissionRequested)
-        await session.approve(asked.request_id, scope="session")
+        await session.approve(asked, scope="session")
         assert (await session.result()).text == "two"
         (grant,) = only(await events_of(session), GrantsChanged)[0].added
         await session.change(ChangeGrants(revoke=(grant.grant_id,)))
@@ -237,9 +245,168 @@ async def test_an_approval_for_a_pattern_covers_the_same_arguments_only():
         await session.result()
         (asked,) = only(await events_of(session), PermissionRequested)
         state = await session.state()
-        await session.approve(asked.request_id, scope="pattern", pattern=state.calls[asked.call_id].digest)
+        await session.approve(asked, scope="pattern", pattern=state.calls.by_id[asked.call_id].digest)
         assert (await session.result()).status == "asked"
         assert PAID == [("a", 5), ("a", 5)]
+
+
+@windlass.tool(contract="pure", kind="read")
+def peek(path: str) -> str:
+    "Look at a file, when somebody allows it."
+    return f"content of {path}"
+
+
+ASK_PEEK = windlass.Policy(rules=(windlass.ask("peek"),))
+
+
+def peeks(*paths: str, tool: Any = peek, **more: Any) -> windlass.Agent:
+    more.setdefault("policy", ASK_PEEK)
+    return agent_of(*[call("peek", path=path) for path in paths], "done", tools=[tool], **more)
+
+
+async def test_an_approval_for_a_pattern_lets_later_calls_pass_whose_subject_fits_and_no_others():
+    agent = peeks("src/a.py", "src/deep/b.py", "docs/c.md")
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).status == "asked"
+        (asked,) = only(await events_of(session), PermissionRequested)
+        assert asked.body.subject == "src/a.py"
+        await session.approve(asked, pattern="src/*")
+        assert (await session.result()).status == "asked"
+        events = await events_of(session)
+        assert [event.by for event in only(events, ToolAllowed)] == ["person", "grant"]
+        assert [event.body.subject for event in only(events, PermissionRequested)] == ["src/a.py", "docs/c.md"]
+        await sound(session)
+
+
+async def test_an_approver_may_approve_a_pattern_by_the_subject_it_is_shown():
+    seen: list[str | None] = []
+
+    async def approver(asked):
+        seen.append(asked.subject)
+        return windlass.Approve(pattern="src/*")
+
+    assert (await peeks("src/a", "src/b", "x", approver=approver).run("go")).text == "done"
+    assert seen == ["src/a", "x"]
+
+
+@pytest.mark.parametrize("hostile", ["a\nb", "a\x1b[2Jb", "a\u202eb", "a\u200bb", "x" * 200_000])
+async def test_a_call_that_no_line_can_stand_for_is_covered_by_no_pattern(hostile):
+    agent = peeks("ab", hostile, hostile)
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        await session.result()
+        (asked,) = only(await events_of(session), PermissionRequested)
+        await session.approve(asked, pattern="*")
+        assert (await session.result()).status == "asked"
+        asked = only(await events_of(session), PermissionRequested)[-1]
+        assert asked.body.subject is None
+        assert asked.body.detail == ToolDetail(tool="peek", args={"path": hostile})
+        digest = (await session.state()).calls.by_id[asked.call_id].digest
+        await session.approve(asked, pattern=digest)
+        assert (await session.result()).text == "done", "the same call again is covered by its digest"
+        await sound(session)
+
+
+def raising(args: Any, place: Any) -> Any:
+    raise ValueError("no idea\nat all")
+
+
+async def late(args: Any, place: Any) -> Any:
+    return "subject"
+
+
+@pytest.mark.parametrize(
+    ("describe", "why"),
+    [
+        (raising, "cannot judge: describing the call raised ValueError: no idea\nat all"),
+        (late, "cannot judge: describing the call gave 'coroutine' instead of a Description or a text"),
+        (lambda args, place: 7, "cannot judge: describing the call gave 'int' instead of a Description or a text"),
+        (lambda args, place: Description(unclear="two commands"), "cannot judge: two commands"),
+    ],
+)
+async def test_a_call_that_cannot_be_described_is_asked_about_and_the_reason_is_on_record(describe, why):
+    tool = windlass.tool(name="peek", contract="pure", describe=describe)(lambda path: "content")
+    agent = peeks("a", "b", tool=tool, policy=windlass.ALLOW_ALL)
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).status == "asked"
+        (asked,) = only(await events_of(session), PermissionRequested)
+        assert (asked.body.why, asked.body.subject) == (why, None)
+        with pytest.raises(windlass.Refused, match="cannot be approved by a pattern"):
+            await session.approve(asked, pattern="*")
+        with pytest.raises(windlass.Refused, match="cannot be approved for the session"):
+            await session.approve(asked, scope="session")
+        await session.approve(asked)
+        assert (await session.result()).status == "asked", "the next one is asked about too"
+        await session.approve(only(await events_of(session), PermissionRequested)[-1])
+        assert (await session.result()).text == "done"
+        await sound(session)
+
+
+async def test_a_call_that_must_not_be_made_is_denied_whoever_would_agree():
+    def describe(args: Any, place: Any) -> Description:
+        return Description(excluded="keys are never shown" if args["path"] == "key" else None)
+
+    tool = windlass.tool(name="peek", contract="pure", describe=describe)(lambda path: "content")
+    agent = peeks("key", tool=tool, policy=windlass.ALLOW_ALL)
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).text == "done"
+        (denied,) = only(await events_of(session), ToolDenied)
+        assert (denied.reason, denied.detail) == ("content_excluded", "keys are never shown")
+
+
+@pytest.mark.parametrize(
+    ("when", "outcome"),
+    [
+        ("call.kind == 'read'", "denied"),
+        ("call.subject.startsWith('src/')", "denied"),
+        ("call.paths.exists(p, p.endsWith('.py'))", "denied"),
+        ("'shop.example' in call.hosts", "denied"),
+        ("'private' in call.labels", "denied"),
+        ("call.tool == 'other'", "allowed"),
+        ("call.paths.exists(p, p.endsWith('.env'))", "allowed"),
+        ("call.nothing == 1", "asked"),
+    ],
+)
+async def test_conditions_see_what_a_call_is_about(when, outcome):
+    def describe(args: Any, place: Any) -> Description:
+        return Description(paths=("/w/src/a.py",), hosts=("shop.example",), labels=("private",))
+
+    tool = windlass.tool(name="peek", contract="pure", kind="read", describe=describe)(lambda path: "content")
+    agent = peeks("src/a.py", tool=tool, policy=windlass.Policy(rules=(windlass.deny("peek", when=when),)))
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert ((await session.result()).status == "asked") == (outcome == "asked")
+        assert ("tool.denied" in await names_of(session)) == (outcome == "denied")
+
+
+async def test_reading_a_file_is_asked_about_with_the_whole_path(tmp_path):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").write_text("x = 1\n")
+    policy = windlass.Policy(rules=(windlass.ask("read"),))
+    turns = [call("read", path=path) for path in ("./src//a.py", "src/a.py", "src/../src/a.py")]
+    agent = agent_of(*turns, "done", tools=windlass.file_tools(tmp_path), policy=policy)
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        await session.result()
+        (asked,) = only(await events_of(session), PermissionRequested)
+        intention = "read 500 lines from line 1 on"
+        assert asked.body.detail == ReadDetail(path=str(tmp_path / "src" / "a.py"), intention=intention)
+        await session.approve(asked, pattern="src/*")
+        assert (await session.result()).status == "asked"
+        events = await events_of(session)
+        assert [event.ok for event in only(events, ToolFinished)] == [True, True]
+        last = only(events, PermissionRequested)[-1]
+        assert last.body.subject is None, "a path with '..' may lead elsewhere than it says"
+        await sound(session)
 
 
 async def test_an_approval_of_something_else_is_refused():
@@ -250,10 +417,10 @@ async def test_an_approval_of_something_else_is_refused():
         await session.result()
         (asked,) = only(await events_of(session), PermissionRequested)
         with pytest.raises(windlass.Refused, match="something else"):
-            await session.approve(asked.request_id, digest="another")
+            await session.approve(asked, digest="another")
         with pytest.raises(windlass.Refused, match="not open"):
-            await session.approve("p99")
-        await session.approve(asked.request_id, digest=asked.digest)
+            await session.approve("p99", digest="x")
+        await session.approve(asked, digest=asked.digest)
         await session.result()
         with pytest.raises(windlass.Refused):
             await session.deny(asked.request_id)
@@ -272,7 +439,7 @@ async def test_an_approval_from_another_process_that_has_no_code(tmp_path):
             assert (row.session, len(row.waiting_for)) == ("s", 1)
             remote = await other.get("s")
             (asked,) = only(await events_of(remote), PermissionRequested)
-            await remote.approve(asked.request_id, actor="boss")
+            await remote.approve(asked, actor="boss")
         await started(session, ToolFinished)
         assert (await session.result()).text == "paid"
         await sound(session)
@@ -288,7 +455,7 @@ async def test_an_approval_written_while_nobody_runs_is_taken_when_the_agent_is_
         await session.result()
         (asked,) = only(await events_of(session), PermissionRequested)
     async with windlass.open(store) as other:
-        await (await other.get("s")).approve(asked.request_id)
+        await (await other.get("s")).approve(asked)
         assert PAID == []
     second = clerk("paid")
     async with windlass.open(store, agents=[second], poll_ms=10) as rt:
@@ -307,7 +474,7 @@ async def test_several_approvals_are_answered_in_any_order(order):
         await session.result()
         asked = only(await events_of(session), PermissionRequested)
         for place in order:
-            await session.approve(asked[place].request_id)
+            await session.approve(asked[place])
         await started(session, ToolFinished, count=3)
         await session.wait_idle()
         assert (await session.result()).text == "all paid"
@@ -318,14 +485,14 @@ async def test_several_approvals_are_answered_in_any_order(order):
         await sound(session)
 
 
-async def test_a_changed_tool_makes_an_old_approval_void(tmp_path):
+async def test_a_tool_that_changed_is_asked_about_again_and_runs_as_it_is_now(tmp_path):
     store = str(tmp_path / "work.db")
     first = clerk(payment())
     async with windlass.open(store, agents=[first]) as rt:
         session = await rt.session(first, "s")
         await session.prompt("go")
         await session.result()
-        (asked,) = only(await events_of(session), PermissionRequested)
+        (asked,) = await session.requests()
 
     @windlass.tool(name="pay")
     def other_pay(invoice: str, cents: int) -> str:
@@ -333,14 +500,26 @@ async def test_a_changed_tool_makes_an_old_approval_void(tmp_path):
         PAID.append((invoice, cents * 2))
         return "paid twice"
 
-    second = agent_of("it was not run", name="clerk", tools=[other_pay, look], policy=ask_pay())
+    second = agent_of("paid", name="clerk", tools=[other_pay, look], policy=ask_pay())
     async with windlass.open(store, agents=[second]) as rt:
         session = await rt.get("s")
-        await session.approve(asked.request_id)
-        assert (await session.result()).text == "it was not run"
-        (denied,) = only(await events_of(session), ToolDenied)
-        assert denied.reason == "digest_changed"
-    assert PAID == []
+        with pytest.raises(windlass.Refused, match=r"it was withdrawn .changed."):
+            await session.approve(asked)
+        await session.wait_idle()
+        (again,) = await session.requests()
+        assert (again.changed, again.replaces) == (("code",), asked.request_id)
+        with pytest.raises(windlass.Refused, match=f"withdrawn .changed.: asked again as {again.request_id}"):
+            await session.approve(asked)
+        await session.approve(again)
+        assert (await session.result()).text == "paid"
+        await sound(session)
+    assert [cents for _, cents in PAID] == [2 * cents_asked(asked)]
+
+
+def cents_asked(asked: PermissionAsk) -> int:
+    assert isinstance(asked.detail, ToolDetail)
+    assert asked.detail.args is not None
+    return int(asked.detail.args["cents"])
 
 
 async def test_a_pending_approval_is_withdrawn_with_its_run():
@@ -434,7 +613,7 @@ async def test_plan_mode_reads_only_until_the_plan_is_approved():
         await session.answer(asked.question_id, action="approve")
         assert (await session.result()).text == "done"
         assert PAID == [("a", 5)]
-        assert (await session.state()).mode == "interactive"
+        assert (await session.state()).setup.mode == "interactive"
         await sound(session)
 
 
@@ -492,7 +671,7 @@ async def test_a_tool_that_suspends_itself_is_completed_across_runtimes(tmp_path
     second = agent_of("it came", tools=[order])
     async with windlass.open(store, agents=[second]) as rt:
         session = await rt.get("s")
-        assert (await session.state()).calls[call_id].status == "suspended"
+        assert (await session.state()).calls.by_id[call_id].status == "suspended"
         await session.tool_result(call_id, "delivered")
         assert (await session.result()).text == "it came"
         assert len(only(await events_of(session), ToolStarted)) == 1
@@ -522,7 +701,7 @@ async def test_opposite_answers_race_and_the_first_wins(tmp_path):
         await session.result()
         (asked,) = only(await events_of(session), PermissionRequested)
         answers = await asyncio.gather(
-            session.approve(asked.request_id), session.deny(asked.request_id, "no"), return_exceptions=True
+            session.approve(asked), session.deny(asked.request_id, "no"), return_exceptions=True
         )
         assert sum(isinstance(answer, windlass.Refused) for answer in answers) == 1
         await session.wait_idle()
@@ -550,7 +729,7 @@ async def test_an_approver_that_says_nonsense_leaves_the_request_open_for_others
     asked: list[Any] = []
 
     async def approver(ask: Any) -> Any:
-        asked.append(ask.request_id)
+        asked.append(ask)
         return said
 
     agent = clerk(payment(), "paid", approver=approver)

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 import windlass
-from windlass.events.blocks import Text
-from windlass.events.calls import ToolDenied, ToolFinished
+from windlass.events.budgets import BudgetStopped
 from windlass.events.context import CompactionFinished, ContextElided, ContextTruncated
-from windlass.events.runs import BudgetStopped, RunSlept, RunStarted
+from windlass.events.runs import RunSlept, RunStarted
+from windlass.events.tools.calls import ToolDenied, ToolFinished
 from windlass.events.turns import ModelFailed, ModelReplied, ModelRequested, RetryPlanned
-from windlass.events.usage import Price
-from windlass.models.timeouts import Timeouts
+from windlass.events.values.blocks import Text
+from windlass.events.values.usage import Price
+from windlass.models.transport.timeouts import Timeouts
 from windlass.testing.model_server import call, calls, fault, say
 
 from .serving import FORMATS, serving
@@ -425,7 +426,7 @@ async def test_a_time_budget_caps_a_long_wait(tmp_path):
         agent = case.agent(budget=windlass.Budget(seconds=0.3))
         async with case.session(agent) as session:
             await session.prompt("go")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(120):
                 result = await session.result()
             assert result.status == "completed"
             assert only(await events_of(session), RunSlept) == []

@@ -8,14 +8,19 @@ from typing import Any
 import pytest
 
 import windlass
-from windlass.events.calls import ToolDelegated
-from windlass.events.permissions import PermissionRequested
+from windlass.events.commands import CommandRefused, PromptBody, QueueBody, QueueEdited
 from windlass.events.questions import QuestionRequested
-from windlass.events.record import EVENT_BYTES_MAX
-from windlass.events.runs import CommandRefused, InterruptReceived
-from windlass.runtime.driver import PARTIAL_CHARS_MAX
-from windlass.runtime.hooks import Changed
-from windlass.runtime.session import Session
+from windlass.events.runs import InterruptReceived
+from windlass.events.stored.codec import encode_command
+from windlass.events.stored.record import EVENT_BYTES_MAX
+from windlass.events.tools.calls import ToolDelegated
+from windlass.events.tools.permissions import PermissionApproved, PermissionRequested
+from windlass.events.values.blocks import FileAttachment, Text
+from windlass.events.values.ids import prompt_id
+from windlass.runtime.api.session import Sent, Session
+from windlass.runtime.drive.mailbox import PARTIAL_CHARS_MAX
+from windlass.runtime.hooks.hook import Changed
+from windlass.store.base import InboxCommand
 from windlass.testing.scripted import call, hang
 
 from .support import agent_of, events_of, only, sound, started
@@ -113,7 +118,7 @@ async def test_an_interrupt_lands_however_much_was_written():
     agent = agent_of(["\x01" * (PARTIAL_CHARS_MAX + 5), hang()], "next")
     async with windlass.open(agents=[agent]) as rt:
         session = await rt.session(agent, "s")
-        listener = rt.hub(session.key).subscribe()
+        listener = rt.slots.subscribe(session.key)
         await session.prompt("go")
         async for told in listener:
             if isinstance(told, windlass.TextDelta):
@@ -146,12 +151,12 @@ async def test_whoever_answers_too_late_learns_who_answered_and_how():
     async with windlass.open(agents=[agent]) as rt:
         session = await rt.session(agent, "s")
         permission, question, call_id = await waiting(session)
-        await session.approve(permission, actor="boss")
+        await session.approve((await session.requests())[0], actor="boss")
         await session.answer(question, "red", actor="ann")
         await session.tool_result(call_id, "tab 3", actor="browser")
         assert (await session.result()).text == "done"
         approved = f"permission {permission} is not open any more: boss approved it"
-        assert await refusal(session.approve(permission)) == ("not_open", approved)
+        assert await refusal(session.approve(permission, digest="x")) == ("not_open", approved)
         assert await refusal(session.deny(permission)) == ("not_open", approved)
         answered = f"question {question} is not open any more: ann answered it"
         assert await refusal(session.answer(question, "blue")) == ("not_open", answered)
@@ -168,7 +173,10 @@ async def test_whoever_answers_what_was_withdrawn_learns_why():
         permission, question, call_id = await waiting(session)
         await session.cancel()
         withdrawn = "is not open any more: it was withdrawn (cancelled)"
-        assert await refusal(session.approve(permission)) == ("not_open", f"permission {permission} {withdrawn}")
+        assert await refusal(session.approve(permission, digest="x")) == (
+            "not_open",
+            f"permission {permission} {withdrawn}",
+        )
         assert await refusal(session.answer(question)) == ("not_open", f"question {question} {withdrawn}")
         gone = f"call {call_id} is not open any more: it was given up (cancelled)"
         assert await refusal(session.tool_result(call_id, "x")) == ("not_open", gone)
@@ -180,15 +188,15 @@ async def test_what_was_never_asked_is_told_apart(name):
     async with windlass.open(agents=[agent]) as rt:
         session = await rt.session(agent, "s")
         _, _, call_id = await waiting(session)
-        told = "{} {!r} is not open: this session has none of that id, see jobs()"
-        assert await refusal(session.approve(name)) == ("not_open", told.format("permission", name))
+        told = "{} {!r} is not open: this session has none of that id"
+        assert await refusal(session.approve(name, digest="x")) == ("not_open", told.format("permission", name))
         assert await refusal(session.answer(name)) == ("not_open", told.format("question", name))
         assert await refusal(session.tool_result(name, "x")) == ("not_open", told.format("call", name))
         busy = f"call {call_id} does not wait for a word on its outcome: it is delegated"
         assert await refusal(session.settle(call_id, "happened")) == ("not_open", busy)
 
 
-async def test_a_late_answer_from_another_process_is_refused_on_record(tmp_path):
+async def test_a_late_answer_from_another_process_is_refused_where_it_is_sent(tmp_path):
     store = str(tmp_path / "work.db")
     agent = clerk(ALL, "done")
     async with windlass.open(store, agents=[agent], poll_ms=10) as rt:
@@ -196,17 +204,86 @@ async def test_a_late_answer_from_another_process_is_refused_on_record(tmp_path)
         permission, _, _ = await waiting(session)
         await session.deny(permission, actor="boss")
         async with windlass.open(store) as other:
-            command = await (await other.get("s")).approve(permission, actor="late")
+            elsewhere = await other.get("s")
+            told = f"permission {permission} is not open any more: boss denied it"
+            assert await refusal(elsewhere.approve(permission, digest="x", actor="late")) == ("not_open", told)
+
+
+async def test_a_late_answer_that_is_on_its_way_already_is_refused_on_record(tmp_path):
+    store = str(tmp_path / "work.db")
+    agent = clerk(ALL, "done")
+    async with windlass.open(store, agents=[agent], poll_ms=10) as rt:
+        session = await rt.session(agent, "s")
+        permission, _, _ = await waiting(session)
+        await session.deny(permission, actor="boss")
+        late = PermissionApproved(command_id="late", actor="late", request_id=permission)
+        await rt.store.inbox.send(session.key, InboxCommand(command_id="late", at_ms=0, data=encode_command(late)))
         refused = await started(session, CommandRefused)
         told = f"permission {permission} is not open any more: boss denied it"
-        assert refused == [CommandRefused(command_id=command, code="not_open", message=told)]
+        assert refused == [CommandRefused(command_id="late", code="not_open", message=told)]
+
+
+async def test_an_answer_behind_another_ones_in_the_inbox_is_told_what_came_first(tmp_path):
+    store = str(tmp_path / "work.db")
+    agent = clerk(ALL, "done")
+    async with windlass.open(store, agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        permission, question, call_id = await waiting(session)
+    async with windlass.open(store) as unbound:  # nobody drives it: what is sent waits
+        session = await unbound.get("s")
+        (request,) = await session.requests()
+        await session.approve(request, actor="ada", command_id="yes")
+        await session.answer(question, "blue", actor="ada")
+        await session.tool_result(call_id, "open", actor="ada")
+        told = "{} has an answer that waits in the inbox: ada {}; the first counts"
+        late = [
+            (session.deny(permission), told.format(f"permission {permission}", "approved it")),
+            (session.approve(request), told.format(f"permission {permission}", "approved it")),
+            (session.answer(question, "red"), told.format(f"question {question}", "answered it")),
+            (session.tool_result(call_id, "shut"), told.format(f"call {call_id}", "gave its result")),
+        ]
+        for sent, message in late:
+            assert await refusal(sent) == ("not_open", message)
+        assert await session.approve(request, actor="ada", command_id="yes") == "yes"  # the same one, sent again
+        assert len(await unbound.store.inbox.waiting(session.key)) == 3
 
 
 async def test_the_same_answer_sent_again_is_acknowledged_again():
     agent = clerk(ALL, "done")
     async with windlass.open(agents=[agent]) as rt:
         session = await rt.session(agent, "s")
-        permission, _, _ = await waiting(session)
-        first = await session.approve(permission, command_id="yes")
+        await waiting(session)
+        (request,) = await session.requests()
+        first = await session.approve(request, command_id="yes")
         await asyncio.sleep(0)
-        assert await session.approve(permission, command_id="yes") == first
+        assert await session.approve(request, command_id="yes") == first
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+async def test_a_prompt_that_says_nothing_is_refused(text):
+    agent = agent_of("never asked")
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        assert await refusal(session.prompt(text)) == (
+            "no_content",
+            "a prompt needs content: give it words, or attach something",
+        )
+        assert only(await events_of(session), CommandRefused) == []
+
+
+async def test_what_no_model_may_see_cannot_be_attached_to_a_prompt_that_waits(tmp_path):
+    (tmp_path / "server.pem").write_text("hunter2")
+    agent = agent_of(hang(), policy=windlass.Policy(exclude=["*.pem"]))
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("begin")
+        await session.prompt("and then this")
+        (prompt,) = [prompt_id(given.seq) for given in (await session.state()).queue.inputs.values()]
+        secret = FileAttachment(path=str(tmp_path / "server.pem"), content=Text(text="hunter2"))
+        edited = QueueBody(edits={prompt: PromptBody(content=(Text(text="look"),), attachments=(secret,))})
+        code, told = await refusal(Sent(session, QueueEdited(command_id="q", order=(prompt,), body=edited)))
+        assert code == "content_excluded"
+        assert "excludes '*.pem'" in told
+        empty = QueueBody(edits={prompt: PromptBody(content=(Text(text=" "),))})
+        code, _ = await refusal(Sent(session, QueueEdited(command_id="r", order=(prompt,), body=empty)))
+        assert code == "no_content"

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+from typing import Any
 
 import msgspec
 import pydantic
 import pytest
 
 import windlass
-from windlass.events.blocks import Refusal
-from windlass.events.runs import QueueChanged
-from windlass.runtime.hooks import Denied, Hook
+from windlass.events.commands import QueueChanged
+from windlass.events.values.blocks import Refusal
+from windlass.runtime.hooks.hook import Denied, Hook
 from windlass.testing.scripted import ScriptedModel, call, fail, hang, pause, think, turn
 
 from .support import QUICK, events_of, only, until
@@ -87,10 +88,10 @@ async def test_an_approval_that_another_process_takes_is_waited_for(tmp_path):
     agent = asking()
     async with windlass.open(tmp_path / "s.db", agents=[agent]) as owner:
         session = await owner.session(agent, "s")
-        asked = await session.result(await session.prompt("go"))
+        await session.result(await session.prompt("go"))
         async with windlass.open(tmp_path / "s.db", agents=[asking()]) as other:
             there = await other.get("s")
-            approval = await there.approve(asked.waiting_for[0])
+            approval = await there.approve((await there.requests())[0])
             assert (await there.result()).text == "done"
             assert (await there.result(approval)).text == "done"
 
@@ -110,7 +111,7 @@ async def test_a_prompt_behind_a_run_that_waits_for_a_person_says_so(tmp_path):
         session = await runtime.session(agent, "s")
         later = await session.prompt("and yet more")
         assert await session.result(later) == first
-        await session.approve(first.waiting_for[0])
+        await session.approve((await session.requests())[0])
         assert (await session.result(later)).text == "stopped"
 
 
@@ -147,7 +148,7 @@ async def test_a_command_that_led_to_no_run_says_why(tmp_path):
         async with windlass.open(tmp_path / "s.db") as other:
             there = await other.get("s")
             with pytest.raises(windlass.Refused, match="nosuch"):
-                await there.result(await there.approve("nosuch"))
+                await there.result(await there.approve("nosuch", digest="x"))
         with pytest.raises(windlass.UsageError, match="was sent no command 'typo'"):
             await session.result("typo")
         assert len(only(await events_of(session), QueueChanged)) >= 2
@@ -292,3 +293,39 @@ async def test_an_output_schema_that_is_none_is_refused_before_anything_is_asked
     with pytest.raises(windlass.UsageError, match="no valid JSON Schema"):
         await windlass.Agent("a", model=model, output={"type": "nonsense"}).run("x")
     assert model.requests == []
+
+
+async def test_a_run_whose_answer_is_in_the_inbox_is_not_called_asked_when_it_is_opened_again(tmp_path):
+    store = str(tmp_path / "work.db")
+
+    def pay() -> str:
+        return "paid"
+
+    policy = windlass.Policy(rules=(windlass.ask("pay"),))
+
+    def clerk(*turns: Any) -> windlass.Agent:
+        return windlass.Agent("clerk", model=ScriptedModel(list(turns)), tools=[pay], policy=policy)
+
+    first = clerk(call("pay"))
+    async with windlass.open(store, agents=[first]) as runtime:
+        session = await runtime.session(first, "s")
+        await session.prompt("pay")
+        asked = await session.result()
+        assert asked.status == "asked"
+    async with windlass.open(store) as beside:
+        waiting = await beside.get("s")
+        await waiting.approve((await waiting.requests())[0])
+    async with windlass.open(store, agents=[clerk("done")]) as runtime:
+        result = await (await runtime.get("s")).result()
+        assert (result.status, result.text) == ("completed", "done")
+
+
+async def test_a_run_that_failed_shows_nothing_that_an_earlier_one_said():
+    agent = windlass.Agent("a", model=ScriptedModel(["the first answer", fail("invalid_request")]), settings=QUICK)
+    async with windlass.open(agents=[agent]) as runtime:
+        session = await runtime.session(agent, "s")
+        await session.prompt("one")
+        assert (await session.result()).text == "the first answer"
+        second = await session.prompt("two")
+        for result in (await session.result(second), await session.result()):
+            assert (result.status, result.text, result.output) == ("failed", "", None)

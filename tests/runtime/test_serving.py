@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 import windlass
-from windlass.events.blocks import Data, Text
-from windlass.events.calls import ResultReceived, ToolDelegated
-from windlass.events.permissions import ApproverMissed
-from windlass.events.record import Sealed
 from windlass.events.runs import RunAsked, RunStarted
-from windlass.runtime.session import Session
+from windlass.events.stored.record import Sealed
+from windlass.events.tools.calls import ResultReceived, ToolDelegated
+from windlass.events.tools.permissions import ApproverMissed
+from windlass.events.values.blocks import Data, Text
+from windlass.runtime.api.session import Session
 from windlass.store.base import Key
-from windlass.store.memory import MemoryStore
+from windlass.store.memory import MemoryLog, MemoryStore
 from windlass.testing.scripted import ScriptedModel, call
 
 from .support import agent_of, events_of, only, sound, started, until
@@ -100,7 +100,7 @@ async def main():
     async with windlass.open(sys.argv[1], poll_ms=10) as rt:
         session = await rt.get("s")
         async with session.serve(open_tab, actor="process"):
-            while (await session.jobs()):
+            while (await session.waiting()):
                 await asyncio.sleep(0.01)
 
 asyncio.run(main())
@@ -154,18 +154,22 @@ async def test_a_large_result_goes_beside_the_log():
             assert (await session.result()).text == "done"
         (received,) = only(await events_of(session), ResultReceived)
         assert received.body.whole is not None
-        assert await rt.store.get_blob("default", received.body.whole.digest) == b"x" * 100_000
+        assert await rt.store.blobs.get("default", received.body.whole.digest) == b"x" * 100_000
 
 
 async def test_several_calls_run_side_by_side_and_each_once():
     running: list[str] = []
     most: list[int] = []
+    full = asyncio.Event()
 
     @windlass.tool(name="open_tab")
     async def slow(url: str) -> str:
         "Opens a tab."
         running.append(url)
         most.append(len(running))
+        if len(running) == 8:
+            full.set()
+        await full.wait()
         await asyncio.sleep(0.01)
         running.remove(url)
         return url
@@ -243,8 +247,8 @@ async def test_a_client_whose_runtime_was_closed_begins_no_call_any_more():
         ran.append(url)
         return "opened"
 
-    class Slow(MemoryStore):
-        """A store that answers a number of readers, and lets the next ones wait."""
+    class Slow(MemoryLog):
+        """A log that answers a number of readers, and lets the next ones wait."""
 
         free = 1_000
         let = asyncio.Event()
@@ -256,7 +260,8 @@ async def test_a_client_whose_runtime_was_closed_begins_no_call_any_more():
             async for sealed in super().read(key, after=after, until=until):
                 yield sealed
 
-    store = Slow()
+    store = MemoryStore()
+    store.log = slow = Slow(store.memory)
     agent = browser(call("open_tab", url="a.html"), "it is open")
     async with windlass.Runtime(store, agents=[agent]) as rt:
         session = await rt.session(agent, "s")
@@ -264,11 +269,11 @@ async def test_a_client_whose_runtime_was_closed_begins_no_call_any_more():
         assert (await session.result()).status == "asked"
     async with windlass.Runtime(store) as other:
         remote = await other.get("s")
-        store.free = 1  # the call is found; looking it up takes a while
+        slow.free = 1  # the call is found; looking it up takes a while
         async with remote.serve(noted) as serving:
-            await until(lambda: store.free < 0)
+            await until(lambda: slow.free < 0)
             await other.close()
-            store.let.set()
+            slow.let.set()
             await until(lambda: not serving._working)
     assert ran == []
 
@@ -315,4 +320,4 @@ async def test_a_tool_that_nobody_declared_is_served_for_nothing_and_none_at_all
         async with session.serve(open_tab):
             await session.prompt("go")
             assert (await session.result()).text == "x"
-        assert rt.attached(session.key).empty
+        assert rt.slots.at(session.key).local_code.empty

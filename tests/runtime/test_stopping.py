@@ -14,21 +14,22 @@ from typing import Any
 import pytest
 
 import windlass
-from windlass.events.calls import ToolFinished
 from windlass.events.context import CompactionStarted
 from windlass.events.runs import RunSlept
-from windlass.events.specs import Settings
+from windlass.events.tools.calls import ToolFinished
 from windlass.events.turns import PrefixChanged, RetryPlanned
-from windlass.models.timeouts import Timeouts
-from windlass.runtime.binding import SUMMARY_REQUEST
-from windlass.runtime.session import Session
+from windlass.events.values.specs import Settings
+from windlass.models.transport.timeouts import Timeouts
+from windlass.runtime.api.session import Session
+from windlass.runtime.bind.model_requests import SUMMARY_REQUEST
 from windlass.testing.model_server import Format, ParsedRequest, call, calls, fault, say
 
 from .serving import Case, serving
 from .support import events_of, only, sound, started, until
 
-ACK_S = 1.0
-EFFECTIVE_S = 5.0
+ACK_S = 15.0
+EFFECTIVE_S = 25.0
+"""What is stopped would last for ever, or for 30 s at least: sooner means that nothing was waited for."""
 PATIENT = Timeouts()
 
 STATES = (
@@ -167,7 +168,7 @@ class World:
             timeouts=PATIENT,
             tools=[] if self.state == "compacting" else self.tools(),
             approver=self.approver,
-            policy=windlass.Policy(rules=(windlass.ask("guarded"),)),
+            policy=windlass.Policy(rules=(windlass.ask("guarded", missing_ok=True),)),
             settings=Settings(retry_base_ms=5, retry_cap_ms=20, on_busy=on_busy, keep_exchanges=1),
         )
 
@@ -187,7 +188,7 @@ async def reach(world: World, case: Case, session: Session) -> None:
             if stopped:
                 return
         raise AssertionError("it never compacted")
-    listener = session.runtime.hub(session.key).subscribe()
+    listener = session.runtime.slots.subscribe(session.key)
     await session.prompt("go")
     if state in ("streaming", "stalled_stream"):
         async for told in listener:
@@ -225,12 +226,11 @@ async def placed(
 
 
 async def within(seconds: float, work: Awaitable[Any], what: str) -> Any:
-    begun = time.monotonic()
-    async with asyncio.timeout(seconds * 4):
-        found = await work
-    took = time.monotonic() - begun
-    assert took < seconds, f"{what} took {took:.2f} s"
-    return found
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        raise AssertionError(f"{what} took more than {seconds:g} s") from None
 
 
 @pytest.mark.parametrize("cause", CAUSES)
@@ -273,7 +273,7 @@ async def test_a_session_stopped_in_any_state_by_any_cause_goes_on(tmp_path, sta
 
 async def goes_on(session: Session, case: Case) -> None:
     await session.prompt("next")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         result = await session.result()
         while result.status != "completed" or result.text != "fine":
             await asyncio.sleep(0.01)

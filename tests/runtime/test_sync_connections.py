@@ -14,13 +14,13 @@ from collections.abc import Iterator
 import pytest
 
 import windlass
-from windlass.models import http
+from windlass.models.transport import http
 from windlass.testing.model_server import ModelServer
 
 from .serving import model_at
 
 RUNS = 20
-SETTLES_S = 5.0
+SETTLES_S = 60.0
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts open files where /proc lists them")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import windlass
-from windlass.events.calls import ToolDenied
-from windlass.events.sessions import ChangeModel, LimitsChanged, ModelChanged, PolicyChanged
-from windlass.events.specs import ModelRef
+from windlass.events.changes import ChangeModel, LimitsChanged, ModelChanged, PolicyChanged
+from windlass.events.tools.calls import ToolDenied
+from windlass.events.values.specs import ModelRef
 from windlass.models.base import ModelInfo
 from windlass.testing.scripted import ScriptedModel, call
 
@@ -64,6 +64,6 @@ async def test_a_model_that_was_chosen_for_the_session_stays(tmp_path):
         session = await rt.session(again, "s")
         await session.set_title("still here")
         state = await session.state()
-        assert state.model.name == "ollama/llama3.2"
+        assert state.setup.model.name == "ollama/llama3.2"
         assert [event.run_limits.turns for event in only(await events_of(session), LimitsChanged)] == [9]
         await sound(session)

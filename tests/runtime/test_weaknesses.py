@@ -11,21 +11,24 @@ import pathlib
 import re
 import subprocess
 import sys
-import time
+import threading
 from typing import Any, Literal
 
 import pytest
 
 import windlass
-from windlass.events import codec
-from windlass.events.calls import ToolDenied, ToolFinished, ToolStarted
+from windlass.events.commands import CommandCompleted, PromptReceived
 from windlass.events.context import CompactionFinished, ContextTruncated
-from windlass.events.items import AssistantItem, ResultItem, UserItem
 from windlass.events.questions import AnswerBody, QuestionRequested
-from windlass.events.runs import CommandCompleted, RunCancelled, RunCompleted, RunStarted, Terminal, TimerCancelled
-from windlass.events.specs import RunOptions, Settings
+from windlass.events.runs import RunCancelled, RunCompleted, RunStarted, Terminal
+from windlass.events.stored import codec
+from windlass.events.timers import TimerCancelled
+from windlass.events.tools.calls import ToolDenied, ToolFinished, ToolStarted
 from windlass.events.turns import ModelFailed, ModelReplied
-from windlass.events.usage import Price, Usage
+from windlass.events.values.blocks import plain_text
+from windlass.events.values.items import AssistantItem, ResultItem, UserItem
+from windlass.events.values.specs import RunOptions, Settings
+from windlass.events.values.usage import Price, Usage
 from windlass.models.base import ModelInfo
 from windlass.store import open_store
 from windlass.store.chain import history
@@ -302,27 +305,22 @@ async def test_W17_schemas_follow_signatures_with_future_annotations():
 
 
 async def test_W18_sync_tools_run_beside_each_other_and_never_block_the_loop():
-    @windlass.tool(contract="pure", timeout_ms=5_000)
-    def sleepy(n: int) -> str:
-        "Sleeps."
-        time.sleep(0.3)
+    loop = asyncio.get_running_loop()
+    both = threading.Barrier(2, timeout=60)
+    answered: list[bool] = []
+
+    @windlass.tool(contract="pure", timeout_ms=120_000)
+    def meet(n: int) -> str:
+        "Waits for the other call, and for an answer of the loop."
+        both.wait()
+        answer = threading.Event()
+        loop.call_soon_threadsafe(answer.set)
+        answered.append(answer.wait(60))
         return "ok"
 
-    agent = agent_of([call("sleepy", n=1), call("sleepy", n=2)], "done", tools=[sleepy])
-    worst, begun = 0.0, time.perf_counter()
-
-    async def ticking() -> None:
-        nonlocal worst
-        while True:
-            before = time.perf_counter()
-            await asyncio.sleep(0.005)
-            worst = max(worst, time.perf_counter() - before)
-
-    ticks = asyncio.ensure_future(ticking())
-    await agent.run("go")
-    ticks.cancel()
-    assert time.perf_counter() - begun < 0.58
-    assert worst < 0.25
+    agent = agent_of([call("meet", n=1), call("meet", n=2)], "done", tools=[meet])
+    assert (await agent.run("go")).text == "done"
+    assert answered == [True, True]
 
 
 async def test_W18_a_tool_that_never_ends_is_timed_out():
@@ -350,7 +348,7 @@ async def test_W19_an_approver_sees_the_arguments_and_the_request_outlives_the_p
         (asked,) = [e for e in await events_of(session) if isinstance(e, windlass.PermissionRequested)]
         assert asked.body is not None
         assert "secret plan" in str(asked.body.detail)
-        await session.approve(asked.request_id)
+        await session.approve(asked)
         assert (await session.result()).text == "done"
 
 
@@ -433,6 +431,17 @@ async def test_W28_a_log_written_today_is_read_back_whole():
         lines = [sealed.data async for sealed in history(rt.store, session.key)]
         again = [event for line in lines for event in codec.decode(line).events]
         assert again == await events_of(session)
+    [prompted] = [event for event in again if isinstance(event, PromptReceived)]
+    replies = [event for event in again if isinstance(event, ModelReplied)]
+    [result] = [event for event in again if isinstance(event, ToolFinished)]
+    assert prompted.body is not None
+    assert plain_text(prompted.body.content) == "go"
+    assert replies[0].body is not None
+    assert [reply.call.args for reply in replies[0].body.calls] == [{"text": "a"}]
+    assert result.body is not None
+    assert plain_text(result.body.content) == note("a")
+    assert replies[1].body is not None
+    assert plain_text(replies[1].body.blocks) == "done"
 
 
 def test_W29_the_surface_is_small():
@@ -463,7 +472,7 @@ async def test_D_accepted_input_is_kept_when_a_run_ends_badly(end):
             await session.prompt("b")
             await session.interrupt()
             await session.wait_idle()
-            assert len((await session.state()).queue) == 1
+            assert len((await session.state()).queue.waiting) == 1
         else:
             await session.wait_idle()
             await session.prompt("b")
@@ -490,7 +499,7 @@ async def test_D_a_sleeping_session_that_is_interrupted_does_not_wake():
         await session.interrupt()
         events = await events_of(session)
         assert len(only(events, TimerCancelled)) == 1
-        assert (await session.state()).timers == {}
+        assert (await session.state()).timers.open == {}
 
 
 async def test_D_a_thrown_error_still_gives_a_terminal():
@@ -744,10 +753,9 @@ async def test_Z15_a_stop_does_not_wait_for_the_turn_to_end():
         session = await rt.session(agent, "s")
         await session.prompt("go")
         await until(lambda: len(asked_of(agent)) == 1)
-        begun = time.monotonic()
-        await session.cancel()
-        await session.wait_idle()
-        assert time.monotonic() - begun < 1.0
+        async with asyncio.timeout(60):  # the turn itself never ends
+            await session.cancel()
+            await session.wait_idle()
 
 
 async def test_Z15_a_request_that_is_seen_cannot_be_changed_from_outside():
@@ -757,9 +765,9 @@ async def test_Z15_a_request_that_is_seen_cannot_be_changed_from_outside():
         await session.prompt("a")
         await session.result()
         state = await session.state()
-        state.history.clear()
-        state.spent.turns = 99
-        assert len((await session.state()).history) == 2
+        state.history.items.clear()
+        state.budget.spent.turns = 99
+        assert len((await session.state()).history.items) == 2
         await session.prompt("b")
         assert (await session.result()).text == "two"
         assert len(only(await events_of(session), RunStarted)) == 2

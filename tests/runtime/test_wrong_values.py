@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import windlass
-from windlass.events.blocks import Text
-from windlass.events.items import ModelSettings
 from windlass.events.sessions import NoticeGiven
-from windlass.events.specs import Policy, Rule
-from windlass.events.usage import Usage
-from windlass.runtime.approvals import Approve, Deny
+from windlass.events.values.blocks import Text
+from windlass.events.values.items import ModelSettings
+from windlass.events.values.specs import Policy, Rule
+from windlass.events.values.usage import Usage
+from windlass.runtime.api.approvals import Approve, Deny
 from windlass.testing.scripted import ScriptedModel, call, turn
 from windlass.tools.context import Suspend, ToolContext
 
@@ -150,7 +150,7 @@ async def test_an_approver_that_says_what_nobody_understands_leaves_the_question
         result = await session.result()
         assert result.status == "asked"
         assert [notice.code for notice in only(await events_of(session), NoticeGiven)] == ["approver_failed"]
-        await session.approve(result.waiting_for[0])
+        await session.approve((await session.requests())[0])
         assert (await session.result()).text == "done"
         await sound(session)
 
@@ -225,3 +225,12 @@ async def test_a_filter_that_means_nothing_is_refused_and_not_taken_for_no_sessi
             with pytest.raises(windlass.UsageError, match=f"knows no filter '{name}': there are states, agent"):
                 await runtime.sessions(**{name: "x"})
         assert await runtime.sessions(states=("asked",), limit=5) == []
+
+
+async def test_what_is_no_agent_is_refused_where_an_agent_is_wanted():
+    agent: Any = agent_of("hi")
+    with pytest.raises(windlass.UsageError, match=r"agents is a list: write agents=\[...\]"):
+        windlass.open(agents=agent)
+    async with windlass.open() as rt:
+        with pytest.raises(windlass.UsageError, match=r"an agent is a windlass\.Agent, not 'march': .* by get"):
+            await rt.session("march")  # type: ignore[arg-type]

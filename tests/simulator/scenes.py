@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from windlass.events.base import Command, Event, name_of
-from windlass.events.blocks import Text
-from windlass.events.runs import PromptBody, PromptReceived
-from windlass.runtime.agent import Agent
+from windlass.events.commands import PromptBody, PromptReceived
+from windlass.events.values.blocks import Text
+from windlass.runtime.api.agent import Agent
 from windlass.store.base import Key
 from windlass.testing.scripted import Answer, ScriptedModel, by_history
 from windlass.testing.simulator.chance import CALM

@@ -8,25 +8,35 @@ import warnings
 from typing import Any
 
 from tests.simulator.scenes import KEY, Scene, first, prompt
-from windlass.events.calls import MountReceived, ToolBody
+from windlass.events.changes import ChangePins, ChangeReceived, ChangeSettings
 from windlass.events.context import CompactReceived
-from windlass.events.permissions import PermissionApproved
 from windlass.events.runs import InterruptReceived
-from windlass.events.sessions import ChangePins, ChangeReceived, ChangeSettings, NoticeGiven
-from windlass.events.specs import Policy, Rule, Settings
+from windlass.events.sessions import NoticeGiven
+from windlass.events.tools.permissions import PermissionApproved
+from windlass.events.tools.toolset import MountReceived, ToolBody
+from windlass.events.values.specs import Policy, Rule, Settings
 from windlass.models.base import Request
-from windlass.runtime.agent import Agent, Budget
-from windlass.runtime.approvals import PermissionAsk, QuestionAsk
-from windlass.runtime.attached import weighed
-from windlass.runtime.hooks import Changed, Hook, Moment
-from windlass.runtime.hub import Record
-from windlass.runtime.observing import Observing
+from windlass.runtime.api.agent import Agent, Budget
+from windlass.runtime.api.approvals import PermissionAsk, QuestionAsk
+from windlass.runtime.bind.local_code import weighed
+from windlass.runtime.hooks.hook import Changed, Hook, Moment
+from windlass.runtime.hooks.observers import Observers
+from windlass.runtime.host.slot import Driven
+from windlass.runtime.streams.record import Record
 from windlass.store.base import Key
 from windlass.testing.scripted import call, fail, hang
 from windlass.testing.simulator.hooks import guard
 from windlass.testing.simulator.ports import BEGINNING_MS
+from windlass.testing.simulator.runner import Runner
 from windlass.testing.simulator.tools import SERVED, TOOLS, tab
 from windlass.tools.tool import tool
+
+
+def driven(runner: Runner) -> Driven:
+    """What drives the scene's session in a process."""
+    driven = runner.runtime.slots.driven_at(KEY)
+    assert driven is not None
+    return driven
 
 
 def test_an_append_whose_acknowledgement_was_lost_counts_once():
@@ -38,7 +48,7 @@ def test_an_append_whose_acknowledgement_was_lost_counts_once():
         await scene.send(runner, prompt("p1"))
         await scene.until("run.completed")
         assert scene.names().count("prompt.received") == 1
-        owner = runner.runtime._active[KEY].owner
+        owner = driven(runner).owner
         scene.faults(lost_after=1.0)
         asyncio.get_running_loop().call_later(0.01, scene.faults)
         await runner.call(lambda: owner.take(NoticeGiven(code="note", message="beside")))
@@ -204,13 +214,13 @@ def test_an_interrupt_lands_while_something_else_is_being_added():
         await scene.until("model.requested")
         await asyncio.sleep(1.0)
         scene.faults(latency=1.0)
-        owner = runner.runtime._active[KEY].owner
+        owner = driven(runner).owner
         note = NoticeGiven(code="note", message="beside")
         sends = [scene.send(runner, InterruptReceived(command_id="stop"))]
         sends += [runner.call(lambda: owner.take(note)) for _ in range(3)]
         await asyncio.gather(*sends)
         await asyncio.sleep(5.0)
-        assert runner.runtime._active[KEY].driver._inline is None, "the request is still waited for"
+        assert driven(runner).driver._inline is None, "the request is still waited for"
         scene.faults()
         await scene.send(runner, prompt("p2"))
         await scene.until("run.completed")
@@ -229,7 +239,7 @@ def test_a_store_that_does_not_answer_ends_neither_the_watch_nor_the_leases():
         scene.faults()
         await scene.world.people.deliver(KEY, prompt("p1"))
         await scene.until("run.completed")
-        assert [task.get_name() for task in runner.runtime._tasks if task.done()] == []
+        assert [task.get_name() for task in runner.runtime.host.loops if task.done()] == []
 
     Scene("done").play(story)
 
@@ -252,8 +262,8 @@ def test_a_rendering_waits_for_the_append_that_is_under_way():
         runner = await scene.runner()
         await scene.begin(runner)
         await asyncio.sleep(1.0)
-        owner = runner.runtime._active[KEY].owner
-        owner._events.clear()
+        owner = driven(runner).owner
+        owner.memory.reset({})
         scene.faults(latency=1.0)
         sending = scene.world.loop.start(scene.send(runner, prompt("p1")), scene.world.outside, "person")
         while not owner.busy:
@@ -301,7 +311,10 @@ def test_a_reader_who_comes_after_the_end_of_a_runtime_is_not_kept_waiting():
         runner = await scene.runner()
         await scene.begin(runner)
         await runner.call(runner.runtime.close)
-        runner.runtime._hubs.clear()
+        for slot in runner.runtime.slots.driven:
+            runner.runtime.slots.unseat(slot)
+            runner.runtime.slots.forget(slot)
+        assert len(runner.runtime.slots) == 0
 
         async def read() -> int:
             return len([told async for told in runner.runtime.tail(KEY) if isinstance(told, Record)])
@@ -322,7 +335,7 @@ def test_tools_that_were_mounted_in_a_run_that_was_stopped_are_there_when_it_res
         )
         await scene.send(runner, InterruptReceived(command_id="stop"))
         state = scene.world.watch.logs[KEY].state
-        assert (state.staged, "tab" in state.tools) == ([], True)
+        assert (state.toolset.staged, "tab" in state.toolset.tools) == ([], True)
 
     Scene([hang()], "done").play(story)
 
@@ -372,7 +385,7 @@ def test_a_client_whose_store_is_lost_ends_with_its_runtime():
         await two.call(serving.__aenter__)
         await scene.send(one, prompt("p1"))
         await scene.until("tool.delegated")
-        two.store.poisoned = True
+        two.store.way.poisoned = True
         await asyncio.sleep(5.0)
         await two.call(two.runtime.close)
         await asyncio.sleep(5.0)
@@ -384,7 +397,7 @@ def test_a_client_whose_store_is_lost_ends_with_its_runtime():
 def test_an_observer_that_is_given_up_before_it_begins_leaves_nothing_behind():
     async def story(scene: Scene) -> None:
         runner = await scene.runner()
-        observing = Observing(runner.runtime.ports, runner.runtime._hook_threads)
+        observing = Observers(runner.runtime.ports, runner.runtime.host.hook_threads)
         told = []
 
         async def observe() -> None:
@@ -421,8 +434,8 @@ def test_a_call_whose_arguments_were_erased_runs_with_no_others():
         await scene.world.disk.erase_at(KEY, scene.names().index("model.replied") + 1)
         two = await scene.runner()
         await asyncio.sleep(20.0)
-        asked = next(iter(scene.world.watch.logs[KEY].state.asks))
-        await scene.send(two, PermissionApproved(command_id="yes", request_id=asked))
+        ask = next(iter(scene.world.watch.logs[KEY].state.asks.open.values()))
+        await scene.send(two, PermissionApproved(command_id="yes", request_id=ask.ask_id, digest=ask.digest))
         await scene.until("run.completed")
         assert done == []
 
@@ -439,8 +452,8 @@ def test_a_call_that_a_hook_changed_runs_as_it_was_changed_or_not_at_all():
         await scene.world.disk.erase_at(KEY, scene.names().index("tool.prepared") + 1)
         two = await scene.runner()
         await asyncio.sleep(20.0)
-        asked = next(iter(scene.world.watch.logs[KEY].state.asks))
-        await scene.send(two, PermissionApproved(command_id="yes", request_id=asked))
+        ask = next(iter(scene.world.watch.logs[KEY].state.asks.open.values()))
+        await scene.send(two, PermissionApproved(command_id="yes", request_id=ask.ask_id, digest=ask.digest))
         await scene.until("run.completed")
         assert sum(scene.world.watch.effects.done.values()) == 0
 
@@ -461,7 +474,9 @@ def test_a_person_is_not_waited_for_by_a_process_that_lost_the_session():
         await scene.send(one, prompt("p1"))
         await scene.until("permission.requested")
         far = BEGINNING_MS + 90_000
-        await scene.world.disk.claim(KEY, runner="other", ttl_ms=60_000, now_ms=far)  # and writes nothing yet
+        await scene.world.disk.kept.leases.claim(
+            KEY, runner="other", ttl_ms=60_000, now_ms=far
+        )  # and writes nothing yet
         driving = scene.world.loop.start(
             one.call(lambda: one.runtime.drive(KEY.session)), scene.world.outside, "drives"
         )
@@ -494,6 +509,6 @@ def test_what_is_pinned_while_a_summary_is_written_stays_whatever_the_settings_s
         await scene.send(runner, ChangeReceived(command_id="c3", change=ChangePins(pin=(third,))))
         assert "compaction.finished" not in scene.names()
         await scene.until("compaction.finished")
-        assert third in [ref.seq for ref in scene.world.watch.logs[KEY].state.history]
+        assert third in [ref.seq for ref in scene.world.watch.logs[KEY].state.history.items]
 
     Scene(answer=answer, settings=Settings(keep_exchanges=1)).play(story)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import apsw
 
-from windlass.store.disk import Disk
+from windlass.store.jsonl.disk import Disk
 
 
 class FaultyDisk(Disk):

@@ -14,18 +14,18 @@ from typing import Any
 
 from tests.store.faults import PointDisk, PointHooks, hooked
 from tests.store.stores import JSONL_NAME, SQLITE_NAME, opener
-from windlass.events import record
-from windlass.store import sqlite_commits, sqlite_reads, sqlite_writes
-from windlass.store.base import InboxCommand, IndexRow, Key, Store, blob_digest
-from windlass.store.jsonl import JsonlStore
-from windlass.store.sqlite import SqliteStore
+from windlass.events.stored import record
+from windlass.store.base import InboxCommand, IndexRow, Key, Message, Store, blob_digest
+from windlass.store.jsonl.store import JsonlStore
+from windlass.store.sqlite.store import SqliteStore
 from windlass.testing.kill_rig import Acks, Child
 
-PRELOADED = (concurrent.futures.thread, sqlite_commits, sqlite_reads, sqlite_writes)
+PRELOADED = (concurrent.futures.thread,)
 """What a child would import on first use: the fork server pays for it once."""
 LEASE_MS = 1
 """Leases run out at once: every life takes over from a dead one."""
 APPENDING = 1
+RECEIVER = "receiver"
 
 
 class Busy:
@@ -85,15 +85,19 @@ class Session:
         self.seq, self.hash, self.epoch = 0, record.GENESIS, 0
 
     async def take_over(self) -> Session:
-        await self.store.create(self.key)
+        await self.store.log.create(self.key)
         now_ms = time.monotonic_ns() // 1_000_000
-        claim = await self.store.claim(self.key, runner=f"r{os.getpid()}-{now_ms}", ttl_ms=LEASE_MS, now_ms=now_ms)
+        claim = await self.store.leases.claim(
+            self.key, runner=f"r{os.getpid()}-{now_ms}", ttl_ms=LEASE_MS, now_ms=now_ms
+        )
         self.seq, self.hash, self.epoch = claim.head.seq, claim.head.hash, claim.epoch
         return self
 
     async def work(self, rounds: int) -> None:
         for number in range(rounds):
-            takes = [command.command_id for command in await self.store.inbox(self.key)] if number % 8 == 5 else []
+            takes = (
+                [command.command_id for command in await self.store.inbox.waiting(self.key)] if number % 8 == 5 else []
+            )
             append = self.append(takes, events=1 + number % 3, with_blob=number % 5 == 0)
             if number % 8 == 3:
                 await asyncio.gather(append, self.send(f"{self.epoch}-{number}"))
@@ -101,10 +105,17 @@ class Session:
                 await append
 
     async def send(self, command_id: str) -> None:
-        await self.store.send(
+        await self.store.inbox.send(
             self.key, InboxCommand(command_id=command_id, at_ms=0, data=b'"%s"' % command_id.encode())
         )
         self.acks.say(f"command {self.key.session} {command_id}")
+
+    def messages(self, seq: int) -> list[Message]:
+        """What the append that ends at this seq sends: some to a session that all of them write to."""
+        if seq % 3:
+            return []
+        command = InboxCommand(command_id=f"{self.key.session}-{seq}", at_ms=seq, data=b"{}")
+        return [Message(session=RECEIVER, command=command, creates=True)]
 
     async def append(self, takes: list[str], events: int, with_blob: bool) -> None:
         blob = f"{self.key.session}-{self.seq}-{self.epoch}".encode() * 20
@@ -114,7 +125,9 @@ class Session:
         row = IndexRow(session=self.key.session, seq=sealed.last_seq, updated_ms=sealed.last_seq, owed=True)
         blobs = {blob_digest(blob): blob} if with_blob else None
         with self.busy:
-            await self.store.append(self.key, sealed, takes=takes, index=row, blobs=blobs)
+            await self.store.log.append(
+                self.key, sealed, takes=takes, index=row, blobs=blobs, sends=self.messages(sealed.last_seq)
+            )
             self.acks.say(f"append {self.key.session} {sealed.last_seq} {sealed.hash}")
         if blobs:
             self.acks.say(f"blob {self.key.session} {blob_digest(blob)}")

@@ -4,45 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from windlass.events.errors import StaleEpoch
-from windlass.events.record import Sealed
-from windlass.store.base import InboxCommand, IndexRow, Key, Sent, Store
-from windlass.store.jsonl import JsonlStore
-from windlass.store.memory import MemoryStore
-from windlass.store.sqlite import SqliteStore
+from windlass.events.stored.record import Sealed
+from windlass.store.base import InboxCommand, IndexRow, Key, Message, Sent, Store
+from windlass.store.jsonl.log import JsonlLog
+from windlass.store.jsonl.store import JsonlStore
+from windlass.store.memory import MemoryLog, MemoryStore
+from windlass.store.sqlite.inbox import SqliteInbox
+from windlass.store.sqlite.log import SqliteLog, append
+from windlass.store.sqlite.store import SqliteStore
 
 
-class _Eager:
+class EagerSqlite(SqliteLog):
     """Acknowledges an append before it is committed."""
 
     async def append(self, key: Key, sealed: Sealed, **more: Any) -> None:
-        task = asyncio.ensure_future(super().append(key, sealed, **more))  # type: ignore[misc]
-        task.add_done_callback(lambda done: done.exception())
-        await asyncio.sleep(0)
+        await _half(super().append(key, sealed, **more))
 
 
-class EagerSqlite(_Eager, SqliteStore):
-    pass
+class EagerJsonl(JsonlLog):
+    """Acknowledges an append before it is written."""
+
+    async def append(self, key: Key, sealed: Sealed, **more: Any) -> None:
+        await _half(super().append(key, sealed, **more))
 
 
-class EagerJsonl(_Eager, JsonlStore):
-    pass
-
-
-class EagerInbox(SqliteStore):
+class EagerInbox(SqliteInbox):
     """Acknowledges a command before it is committed: a crash loses it."""
 
     async def send(self, key: Key, command: InboxCommand) -> Sent:
-        task = asyncio.ensure_future(super().send(key, command))
-        task.add_done_callback(lambda done: done.exception())
-        await asyncio.sleep(0)
+        await _half(super().send(key, command))
         return Sent(new=True, taken=False)
 
 
-class Unfenced(MemoryStore):
+async def _half(work: Coroutine[Any, Any, Any]) -> None:
+    """Begins the work and does not wait for its end."""
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(lambda done: done.exception())
+    await asyncio.sleep(0)
+
+
+class Unfenced(MemoryLog):
     """Takes appends of any epoch."""
 
     async def append(
@@ -54,16 +59,17 @@ class Unfenced(MemoryStore):
         index: IndexRow | None = None,
         blobs: Mapping[str, bytes] | None = None,
         barrier: bool = False,
+        sends: Sequence[Message] = (),
     ) -> None:
-        ledger = self.ledger(key)
+        ledger = self._memory.session(key).ledger
         real, ledger.epoch = ledger.epoch, sealed.epoch
         try:
-            await super().append(key, sealed, takes=takes, index=index, blobs=blobs)
+            await super().append(key, sealed, takes=takes, index=index, blobs=blobs, sends=sends)
         finally:
             ledger.epoch = real
 
 
-class Unordered(MemoryStore):
+class Unordered(MemoryLog):
     """Takes appends wherever they begin."""
 
     async def append(
@@ -75,13 +81,14 @@ class Unordered(MemoryStore):
         index: IndexRow | None = None,
         blobs: Mapping[str, bytes] | None = None,
         barrier: bool = False,
+        sends: Sequence[Message] = (),
     ) -> None:
-        ledger = self.ledger(key)
+        ledger = self._memory.session(key).ledger
         ledger.seq, ledger.chain = sealed.first_seq - 1, sealed.prev_hash
-        await super().append(key, sealed, takes=takes, index=index, blobs=blobs)
+        await super().append(key, sealed, takes=takes, index=index, blobs=blobs, sends=sends)
 
 
-class Forgetful(MemoryStore):
+class Forgetful(MemoryLog):
     """Loses a waiting command now and then: when another one is taken."""
 
     async def append(
@@ -93,14 +100,15 @@ class Forgetful(MemoryStore):
         index: IndexRow | None = None,
         blobs: Mapping[str, bytes] | None = None,
         barrier: bool = False,
+        sends: Sequence[Message] = (),
     ) -> None:
-        await super().append(key, sealed, takes=takes, index=index, blobs=blobs)
-        ledger = self.ledger(key)
+        await super().append(key, sealed, takes=takes, index=index, blobs=blobs, sends=sends)
+        ledger = self._memory.session(key).ledger
         if takes and ledger.waiting:
             del ledger.waiting[next(iter(ledger.waiting))]
 
 
-class FencedBefore(SqliteStore):
+class FencedBefore(SqliteLog):
     """Compares the epoch before the transaction, and not in it."""
 
     async def append(
@@ -112,6 +120,7 @@ class FencedBefore(SqliteStore):
         index: IndexRow | None = None,
         blobs: Mapping[str, bytes] | None = None,
         barrier: bool = False,
+        sends: Sequence[Message] = (),
     ) -> None:
         head = await self.head(key)
         if head is not None and head.epoch != sealed.epoch:
@@ -123,18 +132,29 @@ class FencedBefore(SqliteStore):
             change = "UPDATE sessions SET epoch = ? WHERE tenant = ? AND session = ?"
             cursor.execute(change, (sealed.epoch, *where))
             try:
-                self._ops.append(cursor, key, sealed, takes, index, blobs)
+                append(cursor, key, sealed, takes, index, blobs)
             finally:
                 cursor.execute(change, (real, *where))
 
-        await self._write(unfenced)
+        await self._database.write(unfenced)
 
 
 async def open_planted(name: str, place: pathlib.Path) -> Store:
     """Opens a store with this bug."""
-    if name in ("EagerSqlite", "EagerInbox", "FencedBefore"):
-        kind = {"EagerSqlite": EagerSqlite, "EagerInbox": EagerInbox, "FencedBefore": FencedBefore}[name]
-        return await kind.open(place / "store.db")
     if name == "EagerJsonl":
-        return await EagerJsonl.open(place / "store.jsonl.d")
-    return {"Unfenced": Unfenced, "Unordered": Unordered, "Forgetful": Forgetful}[name]()
+        jsonl = await JsonlStore.open(place / "store.jsonl.d")
+        jsonl.log = EagerJsonl(jsonl.writer)
+        return jsonl
+    if name in ("EagerSqlite", "EagerInbox", "FencedBefore"):
+        sqlite = await SqliteStore.open(place / "store.db")
+        match name:
+            case "EagerSqlite":
+                sqlite.log = EagerSqlite(sqlite.database)
+            case "EagerInbox":
+                sqlite.inbox = EagerInbox(sqlite.database)
+            case _:
+                sqlite.log = FencedBefore(sqlite.database)
+        return sqlite
+    store = MemoryStore()
+    store.log = {"Unfenced": Unfenced, "Unordered": Unordered, "Forgetful": Forgetful}[name](store.memory)
+    return store

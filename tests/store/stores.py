@@ -7,13 +7,13 @@ import pathlib
 from collections.abc import Awaitable, Callable
 
 import msgspec
+from examples.own_store import FileMapStore, Folder
 
 from tests.store.planted import open_planted
 from windlass.store.base import Capabilities, Store
-from windlass.store.filemap import FileMapStore
-from windlass.store.jsonl import JsonlStore
+from windlass.store.jsonl.store import JsonlStore
 from windlass.store.memory import MemoryStore
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite.store import SqliteStore
 from windlass.testing.store_kit import StoreCase
 
 SQLITE_NAME = "store.db"
@@ -51,40 +51,12 @@ async def open_jsonl_normal(place: pathlib.Path) -> Store:
     return await JsonlStore.open(place / JSONL_NAME, durability="normal")
 
 
-class DirectoryMap:
-    """A host that keeps each file as one file."""
-
-    def __init__(self, root: pathlib.Path) -> None:
-        self.root = root
-
-    async def get(self, path: str) -> bytes | None:
-        try:
-            return (self.root / path).read_bytes()
-        except FileNotFoundError:
-            return None
-
-    async def put(self, path: str, data: bytes) -> None:
-        target = self.root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(target.name + "~")
-        part.write_bytes(data)
-        part.replace(target)
-
-    async def list(self, prefix: str) -> list[str]:
-        folder = self.root / prefix.rpartition("/")[0]
-        paths = [str(path.relative_to(self.root)) for path in folder.rglob("*") if path.is_file()]
-        return [path for path in paths if path.startswith(prefix) and not path.endswith("~")]
-
-    async def delete(self, path: str) -> None:
-        (self.root / path).unlink(missing_ok=True)
-
-
 async def open_filemap(place: pathlib.Path) -> Store:
-    return FileMapStore(DirectoryMap(place / "files"))
+    return FileMapStore(Folder(place / "files"))
 
 
 SUBJECTS = (
-    Subject("memory", open_memory, Capabilities(durable=False, multi_process=False, transactional=True)),
+    Subject("memory", open_memory, Capabilities(durable=False, multi_process=False, transactional=True, sends=True)),
     Subject("sqlite", open_sqlite, SqliteStore.CAPABILITIES),
     Subject("sqlite-normal", open_sqlite_normal, SqliteStore.CAPABILITIES),
     Subject("jsonl", open_jsonl, JsonlStore.CAPABILITIES),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.store.base import InboxCommand
-from windlass.store.sqlite import SqliteStore
+from windlass.store.sqlite.store import SqliteStore
 from windlass.testing.store_kit.case import Writer
 
 
@@ -21,7 +21,7 @@ async def test_sqlite_tells_the_commits_of_others_from_its_own(tmp_path):
         await writer.append()  # a commit of our own in between does not hide theirs
         assert await one.changed() is True
         assert await one.changed() is False
-        await two.send(writer.key, InboxCommand(command_id="c", at_ms=0, data=b"{}"))
+        await two.inbox.send(writer.key, InboxCommand(command_id="c", at_ms=0, data=b"{}"))
         assert await one.changed() is True
         await one.close()
         await two.close()

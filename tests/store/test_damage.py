@@ -10,17 +10,23 @@ import pathlib
 import shutil
 from bisect import bisect_right
 
+import pytest
+
 from tests.store.faults import PointDisk
 from windlass.events.errors import Damaged
-from windlass.events.record import Sealed
+from windlass.events.stored.record import Sealed
 from windlass.store.base import Claim, InboxCommand, Key
 from windlass.store.chain import verify_chain
-from windlass.store.jsonl import JsonlStore
+from windlass.store.jsonl.store import JsonlStore
 from windlass.testing.store_kit import Writer
 from windlass.testing.store_kit.case import lines_of, raises
 
 KEY = Key("default", "s1")
 EVENTS = 200
+
+
+SHARES = 6
+"""Into how many tests the cuts at each byte are dealt out, so that several processes can run them."""
 
 
 class Specimen:
@@ -52,7 +58,8 @@ class Specimen:
     def damage(self, data: bytes) -> None:
         """Puts these bytes in the place of the log, with nothing left of earlier repairs."""
         shutil.rmtree(self.session / "torn", ignore_errors=True)
-        (self.session / "index.json").unlink(missing_ok=True)
+        for name in ("index.json", "lease.json"):  # these know how long the log was
+            (self.session / name).unlink(missing_ok=True)
         part = self.log.with_suffix(".new")
         part.write_bytes(data)
         part.replace(self.log)
@@ -78,28 +85,29 @@ async def looked_at(store: JsonlStore) -> tuple[list[Sealed], Claim | Damaged]:
     lines: list[Sealed] = []
     damage: Damaged | None = None
     try:
-        async for sealed in store.read(KEY):
+        async for sealed in store.log.read(KEY):
             lines.append(sealed)
     except Damaged as error:
         damage = error
     if damage is None:
-        return lines, await store.claim(KEY, runner="r", ttl_ms=0, now_ms=10**15)
-    refusal = await raises(Damaged, store.claim(KEY, runner="r", ttl_ms=0, now_ms=10**15))
+        return lines, await store.leases.claim(KEY, runner="r", ttl_ms=0, now_ms=10**15)
+    refusal = await raises(Damaged, store.leases.claim(KEY, runner="r", ttl_ms=0, now_ms=10**15))
     assert (str(refusal), refusal.seq, refusal.offset) == (str(damage), damage.seq, damage.offset)
-    head = await store.head(KEY)
+    head = await store.log.head(KEY)
     assert head is not None
     assert head.damage == str(damage)
     return lines, damage
 
 
-def test_a_log_cut_at_any_byte_keeps_its_whole_part(memory_path: pathlib.Path):
+@pytest.mark.parametrize("first", range(SHARES))
+def test_a_log_cut_at_any_byte_keeps_its_whole_part(memory_path: pathlib.Path, first: int):
     subject = specimen(memory_path)
-    asyncio.run(_cut_everywhere(subject))
+    asyncio.run(_cut_everywhere(subject, range(first, len(subject.whole) + 1, SHARES)))
 
 
-async def _cut_everywhere(subject: Specimen) -> None:
+async def _cut_everywhere(subject: Specimen, cuts: range) -> None:
     store = await JsonlStore.open(subject.root, durability="normal")
-    for cut in range(len(subject.whole) + 1):
+    for cut in cuts:
         subject.damage(subject.whole[:cut])
         # A record that only lost its line break is whole.
         whole = bisect_right(subject.ends, cut + 1)
@@ -121,23 +129,23 @@ def test_what_was_cut_is_told_until_an_append_is_kept(memory_path: pathlib.Path)
 async def _told(subject: Specimen) -> None:
     subject.damage(subject.whole[:-10])
     store = await JsonlStore.open(subject.root)
-    first = await store.claim(KEY, runner="a", ttl_ms=0, now_ms=10**14)
+    first = await store.leases.claim(KEY, runner="a", ttl_ms=0, now_ms=10**14)
     await store.close()
     store = await JsonlStore.open(subject.root)
     writer = await Writer(store, KEY).claim(now_ms=10**14, create=False)
-    second = await store.claim(KEY, runner="runner-1", ttl_ms=0, now_ms=10**14, renew=True)
+    second = await store.leases.claim(KEY, runner="runner-1", ttl_ms=0, now_ms=10**14, renew=True)
     assert first.recovered == second.recovered
     (notice,) = second.recovered
     assert notice.seq == subject.lines[-2].last_seq
     assert notice.path.startswith(str(subject.session / "torn"))
     assert (notice.offset, notice.size) == (subject.ends[-2], len(subject.torn()[0]))
     await writer.append()
-    third = await store.claim(KEY, runner="runner-1", ttl_ms=0, now_ms=10**14, renew=True)
+    third = await store.leases.claim(KEY, runner="runner-1", ttl_ms=0, now_ms=10**14, renew=True)
     assert third.recovered == ()
     await verify_chain(store, KEY)
     await store.close()
     store = await JsonlStore.open(subject.root)
-    fourth = await store.claim(KEY, runner="b", ttl_ms=0, now_ms=10**15)
+    fourth = await store.leases.claim(KEY, runner="b", ttl_ms=0, now_ms=10**15)
     assert fourth.recovered == ()
     await store.close()
 
@@ -225,19 +233,19 @@ async def test_a_torn_inbox_loses_only_what_was_never_acknowledged(tmp_path: pat
     store = await JsonlStore.open(tmp_path / "s.jsonl.d")
     writer = await Writer(store, KEY).claim()
     for i in range(5):
-        await store.send(KEY, InboxCommand(command_id=f"c{i}", at_ms=i, data=b"%d" % i))
+        await store.inbox.send(KEY, InboxCommand(command_id=f"c{i}", at_ms=i, data=b"%d" % i))
     await store.close()
     inbox = tmp_path / "s.jsonl.d" / "tenants" / "default" / "sessions" / "s1" / "inbox.jsonl"
     whole = inbox.read_bytes()
     inbox.write_bytes(whole + whole[:20])
     store = await JsonlStore.open(tmp_path / "s.jsonl.d")
-    assert len(await store.inbox(KEY)) == 5
-    await store.send(KEY, InboxCommand(command_id="c5", at_ms=5, data=b"5"))
-    assert [c.command_id for c in await store.inbox(KEY)] == [f"c{i}" for i in range(6)]
+    assert len(await store.inbox.waiting(KEY)) == 5
+    await store.inbox.send(KEY, InboxCommand(command_id="c5", at_ms=5, data=b"5"))
+    assert [c.command_id for c in await store.inbox.waiting(KEY)] == [f"c{i}" for i in range(6)]
     await store.close()
     inbox.write_bytes(whole[:30] + b"\x00" + whole[31:])
     store = await JsonlStore.open(tmp_path / "s.jsonl.d")
-    await raises(Damaged, store.send(KEY, InboxCommand(command_id="c6", at_ms=5, data=b"5")))
+    await raises(Damaged, store.inbox.send(KEY, InboxCommand(command_id="c6", at_ms=5, data=b"5")))
     assert await lines_of(store, KEY) == writer.lines
     await store.close()
 
@@ -245,15 +253,15 @@ async def test_a_torn_inbox_loses_only_what_was_never_acknowledged(tmp_path: pat
 async def test_an_emptied_inbox_file_begins_anew(tmp_path: pathlib.Path):
     store = await JsonlStore.open(tmp_path / "s.jsonl.d")
     writer = await Writer(store, KEY).claim()
-    await store.send(KEY, InboxCommand(command_id="large", at_ms=0, data=b"x" * 300_000))
+    await store.inbox.send(KEY, InboxCommand(command_id="large", at_ms=0, data=b"x" * 300_000))
     await writer.append(takes=["large"])
-    await store.send(KEY, InboxCommand(command_id="next", at_ms=0, data=b"y"))
+    await store.inbox.send(KEY, InboxCommand(command_id="next", at_ms=0, data=b"y"))
     inbox = tmp_path / "s.jsonl.d" / "tenants" / "default" / "sessions" / "s1" / "inbox.jsonl"
     assert inbox.stat().st_size < 1_000
     other = await JsonlStore.open(tmp_path / "s.jsonl.d")
     for handle in (store, other):
-        assert [c.command_id for c in await handle.inbox(KEY)] == ["next"]
-        assert (await handle.send(KEY, InboxCommand(command_id="large", at_ms=0, data=b""))).taken is True
+        assert [c.command_id for c in await handle.inbox.waiting(KEY)] == ["next"]
+        assert (await handle.inbox.send(KEY, InboxCommand(command_id="large", at_ms=0, data=b""))).taken is True
     await other.close()
     await store.close()
 

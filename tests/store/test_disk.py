@@ -19,8 +19,8 @@ from tests.store.faults import NO_ROOM, FailingHooks, FaultyDisk, Hooks, hooked
 from windlass.events.errors import StorageFull, StorePoisoned
 from windlass.store.base import InboxCommand, Store, store_stats
 from windlass.store.chain import verify_chain
-from windlass.store.jsonl import JsonlStore
-from windlass.store.sqlite import SqliteStore
+from windlass.store.jsonl.store import JsonlStore
+from windlass.store.sqlite.store import SqliteStore
 from windlass.testing.store_kit import Writer
 from windlass.testing.store_kit.case import lines_of, raises
 
@@ -35,10 +35,10 @@ async def refuses_and_goes_on(store: Store, fill: object, free: object) -> None:
     fill()
     for _ in range(2):
         results = await asyncio.gather(
-            *(store.append(w.key, w.seal(), takes=["later"]) for w in writers), return_exceptions=True
+            *(store.log.append(w.key, w.seal(), takes=["later"]) for w in writers), return_exceptions=True
         )
         assert [type(result) for result in results] == [StorageFull] * 3
-        await raises(StorageFull, store.send(writers[0].key, InboxCommand(command_id="c", at_ms=0, data=b"x")))
+        await raises(StorageFull, store.inbox.send(writers[0].key, InboxCommand(command_id="c", at_ms=0, data=b"x")))
     for writer in writers:
         assert await lines_of(store, writer.key) == writer.lines
     free()
@@ -46,7 +46,7 @@ async def refuses_and_goes_on(store: Store, fill: object, free: object) -> None:
         await writer.append(takes=["later"])
         assert await lines_of(store, writer.key) == writer.lines
         await verify_chain(store, writer.key)
-    assert await store.inbox(writers[0].key) == []
+    assert await store.inbox.waiting(writers[0].key) == []
 
 
 @pytest.mark.parametrize("code", NO_ROOM)
@@ -83,7 +83,7 @@ async def test_one_append_that_does_not_fit_fails_alone(tmp_path: pathlib.Path):
         hooks.before_write = only_small  # type: ignore[method-assign]
         seals = [w.seal(b'"%s"' % (b"x" * 20_000)) if i == 4 else w.seal() for i, w in enumerate(writers)]
         results = await asyncio.gather(
-            *(store.append(w.key, sealed) for w, sealed in zip(writers, seals, strict=True)), return_exceptions=True
+            *(store.log.append(w.key, sealed) for w, sealed in zip(writers, seals, strict=True)), return_exceptions=True
         )
         assert [type(r) for r in results] == [type(None)] * 4 + [StorageFull] + [type(None)] * 5
         del hooks.before_write
@@ -95,16 +95,16 @@ async def is_poisoned(store: Store, heal: object) -> None:
     assert callable(heal)
     writer = Writer(store)
     writer.epoch, writer.seq, writer.hash = 1, *await _end(store)
-    await raises(StorePoisoned, store.append(writer.key, writer.seal()))
+    await raises(StorePoisoned, store.log.append(writer.key, writer.seal()))
     heal()
-    await raises(StorePoisoned, store.append(writer.key, writer.seal()))
-    await raises(StorePoisoned, store.send(writer.key, InboxCommand(command_id="c", at_ms=0, data=b"x")))
-    await raises(StorePoisoned, store.claim(writer.key, runner="r", ttl_ms=1, now_ms=10**15))
+    await raises(StorePoisoned, store.log.append(writer.key, writer.seal()))
+    await raises(StorePoisoned, store.inbox.send(writer.key, InboxCommand(command_id="c", at_ms=0, data=b"x")))
+    await raises(StorePoisoned, store.leases.claim(writer.key, runner="r", ttl_ms=1, now_ms=10**15))
     await store.close()
 
 
 async def _end(store: Store) -> tuple[int, str]:
-    head = await store.head(Writer(store).key)
+    head = await store.log.head(Writer(store).key)
     assert head is not None
     return head.seq, head.hash
 
@@ -143,7 +143,7 @@ async def test_jsonl_stops_when_a_half_written_line_cannot_be_cut(tmp_path: path
     writer = await Writer(store).claim()
     await writer.append()
     disk.write_errno, disk.truncate_errno = errno.ENOSPC, errno.EIO
-    await raises(StorePoisoned, store.append(writer.key, writer.seal()))
+    await raises(StorePoisoned, store.log.append(writer.key, writer.seal()))
     await store.close()
     store = await JsonlStore.open(tmp_path / "s.jsonl.d")
     again = await Writer(store).claim()
@@ -185,13 +185,13 @@ async def main():
         full = True
     for _ in range(3):
         try:
-            await store.append(writer.key, writer.seal(b'"%s"' % (b"z" * 200_000)))
+            await store.log.append(writer.key, writer.seal(b'"%s"' % (b"z" * 200_000)))
         except StorageFull:
             full = True
-    read = len([1 async for _ in store.read(writer.key)])
+    read = len([1 async for _ in store.log.read(writer.key)])
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     await writer.append(b'"%s"' % (b"z" * 200_000))
-    print(json.dumps({"full": full, "kept": kept, "read": read, "after": len([1 async for _ in store.read(writer.key)])}))
+    print(json.dumps({"full": full, "kept": kept, "read": read, "after": len([1 async for _ in store.log.read(writer.key)])}))
     await store.close()
 
 asyncio.run(main())
@@ -237,7 +237,7 @@ async def test_normal_syncs_only_at_barriers(tmp_path: pathlib.Path):
         await writer.append(barrier=True)
         assert hooks.syncs > before
         before = hooks.syncs
-        await store.send(writer.key, InboxCommand(command_id="c", at_ms=0, data=b"x"))
+        await store.inbox.send(writer.key, InboxCommand(command_id="c", at_ms=0, data=b"x"))
         assert hooks.syncs > before
         await store.close()
 
@@ -258,7 +258,7 @@ async def test_others_do_not_wait_while_a_barrier_is_synced(tmp_path: pathlib.Pa
     for _ in range(3):
         await second.append()
     counted = store_stats(store)["syncs"]
-    sent = asyncio.ensure_future(store.send(second.key, InboxCommand(command_id="c", at_ms=0, data=b"x")))
+    sent = asyncio.ensure_future(store.inbox.send(second.key, InboxCommand(command_id="c", at_ms=0, data=b"x")))
     await second.append()
     assert not barrier.done()
     assert not sent.done()

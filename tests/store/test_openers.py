@@ -14,11 +14,14 @@ from collections.abc import Iterator
 import apsw
 import pytest
 
-from windlass.events.errors import UsageError
+from windlass.events.errors import Damaged, UsageError
+from windlass.events.stored.record import Sealed
 from windlass.store import open_store
-from windlass.store.base import Key, Query
-from windlass.store.sqlite_opening import _looked_at, open_for_writing
-from windlass.testing.store_kit.case import raises
+from windlass.store.base import InboxCommand, Key, Origin, Query
+from windlass.store.chain import verify_chain
+from windlass.store.sqlite.connections import open_for_writing
+from windlass.testing.store_kit import Writer
+from windlass.testing.store_kit.case import lines_of, raises
 
 OPENERS = 8
 FRESH_FILES = 15
@@ -73,7 +76,7 @@ def test_threads_that_open_a_fresh_file_at_once_all_get_it(tmp_path: pathlib.Pat
 
     async def use(number: int) -> None:
         store = await open_store(tmp_path / "fresh.db")
-        await store.create(Key("default", f"s{number}"))
+        await store.log.create(Key("default", f"s{number}"))
         await store.close()
 
     def run(number: int) -> None:
@@ -91,46 +94,39 @@ def test_threads_that_open_a_fresh_file_at_once_all_get_it(tmp_path: pathlib.Pat
     assert failed == []
 
 
-def test_a_file_that_becomes_a_store_while_it_is_looked_at_is_not_taken_for_anothers(tmp_path: pathlib.Path):
-    path = tmp_path / "fresh.db"
-    slow = apsw.Connection(str(path))
-    slow.pragma("journal_mode", "WAL")
-    made: list[apsw.Connection] = []
-
-    def make(cursor: apsw.Cursor, sql: str, bindings: object) -> bool:
-        if "sqlite_schema" in sql and not made:
-            made.append(open_for_writing(path, None))
-        return True
-
-    slow.exec_trace = make
-    assert _looked_at(slow, path)  # one moment: before it was made
-    assert made
-    assert not _looked_at(slow, path)
-    made[0].close()
-    slow.close()
+async def test_a_new_file_appears_whole_and_for_its_owner_alone(tmp_path: pathlib.Path):
+    store = await open_store(tmp_path / "fresh.db")
+    await store.log.create(Key("default", "s1"))
+    assert _modes_in(tmp_path) == dict.fromkeys(("fresh.db", "fresh.db-shm", "fresh.db-wal"), 0o600)
+    await store.close()
 
 
-async def test_whoever_comes_while_another_begins_the_file_waits_for_it(tmp_path: pathlib.Path):
-    path = tmp_path / "fresh.db"
-    other = apsw.Connection(str(path))
-    other.execute("BEGIN IMMEDIATE")  # SQLite does not wait for this one to switch to WAL
-    opening = asyncio.create_task(open_store(path))
-    await asyncio.sleep(0.05)
-    assert not opening.done()
-    other.execute("ROLLBACK")
-    other.close()
-    await (await opening).close()
+def _modes_in(folder: pathlib.Path) -> dict[str, int]:
+    return {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()}
+
+
+def test_a_file_whose_making_was_cut_off_is_not_there(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("windlass.store.sqlite.new_file._name", _die)
+        with pytest.raises(SystemExit):
+            open_for_writing(tmp_path / "fresh.db", None)
+    assert not (tmp_path / "fresh.db").exists()
+    open_for_writing(tmp_path / "fresh.db", None).close()
+
+
+def _die(*_: object) -> None:
+    raise SystemExit
 
 
 async def test_a_store_that_is_there_is_opened_without_a_write_and_while_another_writes(tmp_path: pathlib.Path):
     path = tmp_path / "a.db"
     keeper = await open_store(path)
-    await keeper.create(Key("default", "s1"))
+    await keeper.log.create(Key("default", "s1"))
     other = apsw.Connection(str(path))
     other.execute("BEGIN IMMEDIATE")
     before = _bytes_in(tmp_path)
     store = await open_store(path)  # would wait for the other's end, were there anything to write
-    assert await store.find(Query()) == []
+    assert await store.index.find(Query()) == []
     assert _bytes_in(tmp_path) == before
     other.execute("ROLLBACK")
     other.close()
@@ -141,6 +137,43 @@ async def test_a_store_that_is_there_is_opened_without_a_write_and_while_another
 def _bytes_in(folder: pathlib.Path) -> dict[str, bytes]:
     """The files but for the one that readers of SQLite share."""
     return {file.name: file.read_bytes() for file in folder.iterdir() if not file.name.endswith("-shm")}
+
+
+async def _as_version_one(path: pathlib.Path, change: str = "") -> list[Sealed]:
+    """A file as the first version wrote it: no row had a checksum."""
+    store = await open_store(path)
+    writer = await Writer(store, "s1").claim()
+    await writer.append(events=2)
+    await writer.append()
+    fork = Writer(store, "s2")
+    await store.log.create(fork.key, origin=Origin(session="s1", seq=2, hash=writer.lines[0].hash))
+    await (await fork.claim(create=False)).append()
+    await store.inbox.send(writer.key, InboxCommand(command_id="c", at_ms=3, data=b"{}"))
+    await store.close()
+    old = apsw.Connection(str(path))
+    old.execute("ALTER TABLE appends DROP COLUMN crc; ALTER TABLE commands DROP COLUMN crc; PRAGMA user_version = 1")
+    old.execute(change)
+    old.close()
+    return [*writer.lines, *fork.lines]
+
+
+async def test_a_file_of_the_first_version_is_brought_up_to_date(tmp_path: pathlib.Path):
+    lines = await _as_version_one(tmp_path / "a.db")
+    store = await open_store(tmp_path / "a.db")
+    for name in ("s1", "s2"):
+        await verify_chain(store, Key("default", name))
+    assert [*await lines_of(store, Key("default", "s1")), *await lines_of(store, Key("default", "s2"))] == lines
+    assert [command.command_id for command in await store.inbox.waiting(Key("default", "s1"))] == ["c"]
+    await store.close()
+
+
+async def test_damage_in_a_file_of_the_first_version_is_not_made_to_look_whole(tmp_path: pathlib.Path):
+    change = "UPDATE appends SET data = CAST(replace(data, 'n', 'm') AS BLOB) WHERE place >> 36 = 2"
+    lines = await _as_version_one(tmp_path / "a.db", change)
+    store = await open_store(tmp_path / "a.db")
+    assert await lines_of(store, Key("default", "s1")) == lines[:2]
+    await raises(Damaged, anext(store.log.read(Key("default", "s2"))))
+    await store.close()
 
 
 # --- where no store can be

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from windlass.store.base import LEASE_MS_MAX, Key
-from windlass.store.leases import SIGHTINGS_MAX, Sightings
-from windlass.store.runners import HOST_CHARS_MAX, Whereabouts, process_of, runner_name, whereabouts
+from windlass.store.rules.lease_expiry import SIGHTINGS_MAX, Sightings
+from windlass.store.runner_names import HOST_CHARS_MAX, Whereabouts, process_of, runner_name, whereabouts
 
 WHOLE = Whereabouts(host="build-7.example", room="0abc-12", pid=4711, start="99")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from windlass.tools.context import (
     PROGRESS_CHARS_MAX,
     PROGRESS_REPORTS_MAX,
     Answered,
+    ChangedFile,
     ModelAnswer,
     ModelAsk,
     Note,
@@ -43,6 +45,18 @@ class Recorder:
     async def model(self, call_id: str, ask: ModelAsk) -> ModelAnswer:
         self._hear(ask)
         return ModelAnswer(text="short")
+
+    def holds(self) -> bool:
+        return True
+
+    async def hold(self, call_id: str) -> bool:
+        return True
+
+    def notice(self, call_id: str, code: str, message: str) -> None:
+        self._hear(code)
+
+    async def keep(self, call_id: str, files: Sequence[ChangedFile]) -> None:
+        self._hear(tuple(files))
 
     def _hear(self, what: Any) -> None:
         self.heard.append(what)

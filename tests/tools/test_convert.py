@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.tools.convert import Mismatch
-from windlass.tools.plain import to_plain
 from windlass.tools.tool import tool
+from windlass.tools.types.convert import Mismatch
+from windlass.tools.types.plain_values import to_plain
 
 
 class Colour(enum.Enum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.tools.docstrings import Doc, read
+from windlass.tools.types.docstrings import Doc, read
 
 GOOGLE = """Copy a file.
 

@@ -1,6 +1,6 @@
-"""The tool fault matrix (promises 3.6), the rows that a tool in this process can reach, and cancellation.
+"""The tool fault matrix (promises 3.6), the rows that a tool in this process can reach in detail, and cancellation.
 
-Waiting for planes and MCP: child processes that daemonise, resource limits, isolation of the runner, MCP servers.
+The rows that hold on every plane and sandbox are in `tests/faults`. Waiting for MCP: its servers.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any
 
 import pytest
 
-from windlass.events.blocks import Data, Image, JsonObject, Text
-from windlass.events.calls import CallBody
+from windlass.events.tools.calls import CallBody
+from windlass.events.values.blocks import Data, Image, JsonObject, Text
 from windlass.tools.context import Progress, Suspend, ToolContext, ToolError
-from windlass.tools.outcome import Outcome
-from windlass.tools.plain import base64_text
-from windlass.tools.plane import LocalPlane
-from windlass.tools.results import ToolResult
+from windlass.tools.planes.local import LocalPlane
+from windlass.tools.planes.outcome import Outcome
+from windlass.tools.planes.results import ToolResult
 from windlass.tools.tool import AnyTool, external_tool, tool
+from windlass.tools.types.plain_values import base64_text
 
 SHORT_MS = 50
 GRACE_S = 0.05
@@ -51,6 +51,15 @@ class Listener:
 
     async def model(self, call_id: str, ask: Any) -> Any:
         raise ToolError("no budget left")
+
+    def holds(self) -> bool:
+        return True
+
+    async def hold(self, call_id: str) -> bool:
+        return True
+
+    def notice(self, call_id: str, code: str, message: str) -> None:
+        self.heard.append(code)
 
 
 def context(seat: Any = None) -> ToolContext:
@@ -246,11 +255,10 @@ async def test_cancellation_lands_in_every_hanging_tool(function, inline):
     call = (plane.run_inline if inline else plane.run)(made, CallBody(args={}), context())
     task = asyncio.create_task(call)
     await asyncio.sleep(0.01)
-    begun = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await task
-    assert time.monotonic() - begun < 2.0
+        async with asyncio.timeout(60):
+            await task
     assert plane.running == 0
     await eventually(lambda: plane.orphans == 0)
     await end_shielded()
@@ -294,8 +302,9 @@ async def test_orphans_do_not_take_the_places_of_others_until_they_are_too_many(
     await run(deaf, plane=plane)
     assert (await run(quick, plane=plane)).text == "done"
     await run(deaf, plane=plane)
-    refused = await run(quick, plane=plane)
+    refused = await run(deaf, plane=plane)
     assert (refused.ok, refused.error_code, plane.orphans) == (False, "tool_unavailable", 2)
+    assert (await run(quick, plane=plane)).text == "done"  # another tool has orphans of its own
     release.set()
     await eventually(lambda: plane.orphans == 0)
     assert (await run(quick, plane=plane)).text == "done"
@@ -316,7 +325,10 @@ async def test_sync_tool_that_waits_for_a_thread_and_is_given_up_never_runs():
 
     first = asyncio.create_task(run(busy, plane=plane))
     await asyncio.sleep(0.01)
-    assert (await run(queued, plane=plane)).status == "timed_out"
+    waiting = asyncio.create_task(run(queued, plane=plane))
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)  # given up before a thread is free, not beside it
     release.set()
     assert (await first).ok
     assert (await run(tool(lambda_called("after", ran)), plane=plane)).ok
@@ -331,7 +343,7 @@ def lambda_called(name: str, ran: list[str]) -> Any:
 
 
 async def test_sync_tools_run_beside_each_other_and_the_loop_w18():
-    together = threading.Barrier(3, timeout=10)
+    together = threading.Barrier(3, timeout=60)
 
     @tool
     def meet() -> str:
@@ -430,21 +442,23 @@ async def test_closing_the_caller_closes_the_tool():
 async def test_waiting_for_a_person_does_not_count():
     seat = Listener()
 
-    @tool(timeout_ms=SHORT_MS)
+    @tool(timeout_ms=1_000)
     async def asks(ctx: ToolContext) -> str:
         answered = await ctx.ask("Which?")
         return str(answered)
 
-    @tool(timeout_ms=SHORT_MS)
+    @tool(timeout_ms=1_000)
     def asks_in_thread(ctx: ToolContext) -> str:
         return str(ctx.wait(ctx.ask("Which?")))
 
     for made in (asks, asks_in_thread):
         task = asyncio.create_task(run(made, seat=seat))
-        await asyncio.sleep(SHORT_MS / 1000 * 4)
+        await eventually(lambda: seat.answer is not None)
+        await asyncio.sleep(1.5)
         assert not task.done()
         assert seat.answer is not None
         seat.answer.set_result("this one")
+        seat.answer = None
         assert (await task).text == "this one"
 
 
@@ -457,7 +471,7 @@ async def test_time_after_the_answer_counts_again():
         await asyncio.sleep(3600)
 
     task = asyncio.create_task(run(asks, seat=seat))
-    await asyncio.sleep(0.01)
+    await eventually(lambda: seat.answer is not None)
     assert seat.answer is not None
     seat.answer.set_result("x")
     assert (await task).status == "timed_out"
@@ -718,9 +732,9 @@ async def test_plane_without_threads_runs_sync_tools_on_the_loop():
 UNDEAD = """
 import asyncio, sys, time
 sys.path.insert(0, sys.argv[1])
-from windlass.events.calls import CallBody
+from windlass.events.tools.calls import CallBody
 from windlass.tools.context import ToolContext
-from windlass.tools.plane import LocalPlane
+from windlass.tools.planes.local import LocalPlane
 from windlass.tools.tool import tool
 
 @tool(timeout_ms=50)
@@ -747,7 +761,7 @@ asyncio.run(main())
 def test_tools_that_were_given_up_do_not_keep_the_process_alive():
     source = str(pathlib.Path(__file__).parents[2] / "src")
     command = [sys.executable, "-c", UNDEAD, source]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert (done.stdout, done.stderr) == ("timed_out\ntimed_out\n", "")
 
 
@@ -761,3 +775,73 @@ async def test_idle_threads_end_when_the_plane_is_closed():
     await plane.close()
     await plane.close()
     await eventually(lambda: not plane._threads.workers)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("awaits", [False, True], ids=["thread", "loop"])
+async def test_a_tool_that_ended_while_the_loop_stood_still_is_not_timed_out(awaits: bool):
+    @tool(timeout_ms=SHORT_MS)
+    def in_a_thread() -> str:
+        "Ends at once."
+        return "done"
+
+    @tool(timeout_ms=SHORT_MS)
+    async def on_the_loop() -> str:
+        "Ends at once, if anybody looks."
+        await asyncio.sleep(0.001)
+        return "done"
+
+    made: AnyTool = on_the_loop if awaits else in_a_thread
+    plane, context = LocalPlane(grace_s=GRACE_S), ToolContext(session="test", call_id="c1.0")
+    under_way = asyncio.ensure_future(plane.run(made, CallBody(args={}), context))
+    await asyncio.sleep(0)
+    time.sleep(SHORT_MS / 1000 * 4)  # noqa: ASYNC251 - as a tool of another session would, that blocks instead of awaiting
+    outcome = await under_way
+    assert (outcome.status, outcome.text) == ("finished", "done")
+    await plane.close()
+
+
+async def test_a_tool_that_blocks_the_loop_again_and_again_is_timed_out_all_the_same():
+    @tool(timeout_ms=SHORT_MS)
+    async def blocks() -> str:
+        "Never ends."
+        while True:
+            time.sleep(SHORT_MS / 1000 * 3)  # noqa: ASYNC251 - that is what it is tested for
+            await asyncio.sleep(0)
+
+    plane, context = LocalPlane(grace_s=GRACE_S), ToolContext(session="test", call_id="c1.0")
+    outcome = await plane.run(blocks, CallBody(args={}), context)
+    assert outcome.status == "timed_out"
+    await plane.close()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [["x" * 1_000] * 2_000, {"a": {"b": "x" * 2_000_000}}, list(range(20_000)), ToolResult(value=["x" * 2_000_000])],
+    ids=["list", "dict", "many", "result"],
+)
+async def test_a_large_result_of_any_kind_is_written_down_beside_the_loop(value: Any, monkeypatch: pytest.MonkeyPatch):
+    from windlass.tools.planes import outcome
+
+    wrote: list[threading.Thread] = []
+    returned = outcome.returned
+
+    def noted(given: Any) -> outcome.Outcome:
+        wrote.append(threading.current_thread())
+        return returned(given)
+
+    monkeypatch.setattr("windlass.tools.planes.local.returned", noted)
+
+    @tool
+    async def large() -> Any:
+        "Gives much."
+        return value
+
+    @tool
+    async def small() -> Any:
+        "Gives little."
+        return {"a": [1, 2, "three"]}
+
+    for made in (large, small):
+        context = ToolContext(session="test", call_id="c1.0")
+        assert (await LocalPlane().run(made, CallBody(args={}), context)).ok
+    assert [thread is threading.main_thread() for thread in wrote] == [False, True]

@@ -20,14 +20,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.events.blocks import BlobRef, Data, Document, Image, Reasoning, Resource, Terminal, Text
-from windlass.events.calls import CallBody, ResultBody, ToolFinished, ToolSuspended, ToolTimedOut
-from windlass.events.sessions import FileChange
+from windlass.events.tools.calls import CallBody, ResultBody, ToolFinished, ToolSuspended, ToolTimedOut
+from windlass.events.values.blocks import BlobRef, Data, Document, Image, Reasoning, Resource, Terminal, Text
+from windlass.events.workspace import FileChange
 from windlass.tools.context import Suspend, ToolError
-from windlass.tools.outcome import PRIVATE_ERROR_CHARS_MAX, Outcome, full_text, raised, returned, timed_out
-from windlass.tools.plain import base64_text
-from windlass.tools.results import INLINE_MEDIA_BYTES, ToolResult
-from windlass.tools.spool import LARGE_BYTES, PREVIEW_BYTES, WHOLE_BYTES_MAX, Spool
+from windlass.tools.planes.large_output import LARGE_BYTES, PREVIEW_BYTES, WHOLE_BYTES_MAX, Spool
+from windlass.tools.planes.outcome import PRIVATE_ERROR_CHARS_MAX, Outcome, full_text, raised, returned, timed_out
+from windlass.tools.planes.results import INLINE_MEDIA_BYTES, ToolResult
+from windlass.tools.types.plain_values import base64_text
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 16
 

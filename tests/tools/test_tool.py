@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from windlass.events.errors import UsageError
-from windlass.events.items import ToolSchema
-from windlass.events.specs import ToolSpec, ToolText
+from windlass.events.values.items import ToolSchema
+from windlass.events.values.specs import ToolSpec, ToolText
 from windlass.tools.context import ToolContext
-from windlass.tools.identity import implementation
 from windlass.tools.tool import Tool, as_tool, external_tool, tool
+from windlass.tools.tool_digest import implementation
 
 PARAMETERS = {
     "type": "object",
@@ -41,7 +41,7 @@ def test_tool_stays_callable_as_the_function_it_was():
 def test_tool_has_spec_text_and_schema():
     digest = add.spec.digest
     assert digest.startswith("sha256:")
-    assert add.spec == ToolSpec(name="add", digest=digest)
+    assert add.spec == ToolSpec(name="add", digest=digest, code=add.spec.code, schema=add.spec.schema)
     assert add.text == ToolText(name="add", description="Add two numbers.", parameters=PARAMETERS)
     assert add.schema == ToolSchema(name="add", description="Add two numbers.", parameters=PARAMETERS)
     assert repr(add) == "<tool 'add'>"
@@ -68,6 +68,8 @@ def test_every_option_reaches_the_spec():
     assert f.spec == ToolSpec(
         name="2pay",
         digest=f.spec.digest,
+        code=f.spec.code,
+        schema=f.spec.schema,
         contract="idempotent",
         kind="url",
         traits=("write", "egress"),
@@ -89,11 +91,15 @@ def test_every_option_reaches_the_spec():
         ({"name": "ü"}, "is no tool name"),
         ({"name": "1st"}, "'1st' is no name that models accept"),
         ({"alias": "a.b"}, "'a.b' is no name that models accept"),
-        ({"contract": "twice"}, r"tool option: Invalid enum value 'twice' - at `\$.contract`"),
-        ({"traits": ["fly"]}, "Invalid enum value 'fly'"),
-        ({"kind": "magic"}, "Invalid enum value 'magic'"),
+        (
+            {"contract": "idempotant"},
+            r"tool option contract 'idempotant' is none of pure, idempotent, at_most_once: did you mean 'idempotent'\?",
+        ),
+        ({"contract": "twice"}, "tool option contract 'twice' is none of pure, idempotent, at_most_once$"),
+        ({"traits": ["fly"]}, "tool option traits 'fly' is none of"),
+        ({"kind": "magic"}, "tool option kind 'magic' is none of"),
         ({"timeout_ms": 0}, "timeout_ms=0 must be greater than 0"),
-        ({"timeout_ms": "1"}, "tool option: Expected `int`"),
+        ({"timeout_ms": "1"}, "tool option timeout_ms: expected `int`, got `str`"),
         ({"retries": 3}, "unknown tool option 'retries': known are alias, contract"),
         ({"runs": "client"}, "unknown tool option 'runs'"),
     ],

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from windlass.events.errors import UsageError
 from windlass.tools.tool import ARGUMENTS_BYTES_MAX, tool
-from windlass.tools.validate import ERROR_CHARS_MAX, ERRORS_MAX, NotCanonical, Validator, canonical, digest
+from windlass.tools.validator import ERROR_CHARS_MAX, ERRORS_MAX, NotCanonical, Validator, canonical, digest
 
 
 @dataclasses.dataclass

@@ -8,10 +8,11 @@ import pytest
 
 import windlass
 from tests.runtime.support import agent_of, events_of, names_of, only, sound
-from windlass.events.sessions import CodeTotals, FileChange, FilesChanged, SessionTotalled
+from windlass.events.sessions import CodeTotals, SessionTotalled
+from windlass.events.workspace import FileChange, FilesChanged
 from windlass.testing.scripted import call
 from windlass.tools.context import CHANGED_PATH_CHARS_MAX, CHANGES_MAX
-from windlass.tools.results import ToolResult
+from windlass.tools.planes.results import ToolResult
 
 
 @windlass.tool

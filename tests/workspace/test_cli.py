@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 import windlass
-from windlass.cli.setup_lines import setup_lines
-from windlass.events.specs import Limits, Workspace
-from windlass.runtime.instructions import InstructionFile
-from windlass.runtime.setup import Collision, Knowledge, SetupSummary, ToolSetup
+from windlass.cli.screen.setup import setup_lines
+from windlass.events.values.specs import Limits, Workspace
+from windlass.runtime.api.setup_summary import Collision, Knowledge, SetupSummary, ToolSetup
+from windlass.runtime.workspace.instruction_files import InstructionFile
 
 from .fixtures import by_hand, origin
 from .test_instructions import digest
@@ -52,10 +52,10 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def ran(folder: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environ = {key: value for key, value in os.environ.items() if key != "WINDLASS_STORE"}
+    environ = {**os.environ, "WINDLASS_STORE": "windlass.db"}
     program = [sys.executable, "-m", "windlass.cli.main", *words]
     return subprocess.run(
-        program, cwd=folder, input="", capture_output=True, text=True, timeout=60, check=True, env=environ
+        program, cwd=folder, input="", capture_output=True, text=True, timeout=300, check=True, env=environ
     )
 
 
@@ -66,11 +66,11 @@ def inspected(folder: pathlib.Path, session: str = "s") -> str:
 
 async def test_a_folder_is_recorded_and_not_read_unless_it_is_trusted(folder):
     done = ran(folder, *RUN)
-    assert done.stderr.splitlines()[1] == "found and not read: AGENTS.md (--trust has the agent follow them)"
+    assert done.stderr.splitlines()[1] == "found and not read: AGENTS.md (with --trust the agent follows them)"
     assert inspected(folder) == "Be brief."
     async with windlass.open(str(folder / "windlass.db")) as rt:
         state = await (await rt.get("s")).state()
-        assert state.workspace == Workspace(
+        assert state.workspace.folder == Workspace(
             cwd=str(folder), git_root=str(folder), repository="acme/tools", branch="main"
         )
 

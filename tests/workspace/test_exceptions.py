@@ -8,9 +8,9 @@ import pytest
 
 import windlass
 from tests.runtime.support import agent_of
-from windlass.runtime.hooks import Denied
-from windlass.runtime.oneshot import explained
-from windlass.runtime.result import error_of
+from windlass.runtime.api.oneshot import explained
+from windlass.runtime.api.result import error_of
+from windlass.runtime.hooks.hook import Denied
 from windlass.testing.scripted import call, fail
 
 

@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from windlass.runtime.git import CONFIG_BYTES_MAX, LEVELS_MAX, POINTER_BYTES_MAX, Repository, find, name_in
+from windlass.runtime.workspace.git import CONFIG_BYTES_MAX, LEVELS_MAX, POINTER_BYTES_MAX, Repository, find, name_in
 
 from .fixtures import COMMIT, by_hand, git, needs_git, origin, repository
 
@@ -205,7 +205,7 @@ def test_a_repository_of_somebody_else_above_is_passed_over(tmp_path, monkeypatc
 
     assert found(inner) == Repository(root=str(tmp_path), branch="main")
     monkeypatch.setattr(os, "stat", stat)
-    monkeypatch.setattr("windlass.runtime.git._about", lambda path: 1)
+    monkeypatch.setattr("windlass.runtime.workspace.git._about", lambda path: 1)
     assert found(inner) is None
 
 

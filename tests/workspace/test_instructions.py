@@ -8,7 +8,7 @@ import os
 import pytest
 
 import windlass
-from windlass.runtime.instructions import (
+from windlass.runtime.workspace.instruction_files import (
     ALL_BYTES_MAX,
     FILE_BYTES_MAX,
     UNTRUSTED,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 import windlass
-from windlass.events.specs import ToolSpec, Workspace
-from windlass.runtime import git, instructions, workspace
-from windlass.runtime.workspace import Folder, Place, folder_of, may_change, recorded_folder
+from windlass.events.values.specs import ToolSpec, Workspace
+from windlass.runtime.workspace import folder as workspace
+from windlass.runtime.workspace import git
+from windlass.runtime.workspace import instruction_files as instructions
+from windlass.runtime.workspace.folder import Folder, Place, folder_of, may_change, recorded_folder
 
 from .fixtures import by_hand, checked_out, needs_git, repository
 from .fixtures import git as run_git
@@ -58,9 +60,10 @@ def test_what_git_does_in_its_folder_all_the_time_is_no_change(tmp_path, counted
     run_git(root, "add", "file")
     run_git(root, "status")
     place.look_now()
-    assert counted["git"] == 1
+    assert counted == {"git": 1, "files": 1}
     run_git(root, "commit", "-q", "-m", "more")
     place.look_now()
+    assert counted["files"] == 1
     assert place.workspace == Workspace(cwd=str(root), git_root=str(root), branch="main")
 
 

@@ -10,10 +10,11 @@ import pytest
 import windlass
 from tests.runtime.support import agent_of, events_of, names_of, only, sound, until
 from windlass.events.runs import RunCompleted
-from windlass.events.sessions import InstructionsRendered, SessionResumed, SessionStarted, WorkspaceChanged
-from windlass.events.specs import Workspace
+from windlass.events.sessions import SessionResumed, SessionStarted
 from windlass.events.turns import PrefixChanged
-from windlass.runtime.instructions import digest_of
+from windlass.events.values.specs import Workspace
+from windlass.events.workspace import InstructionsRendered, WorkspaceChanged
+from windlass.runtime.workspace.instruction_files import digest_of
 from windlass.testing.scripted import ScriptedModel, call
 
 from .fixtures import by_hand, checked_out, git, needs_git, origin, repository
@@ -47,7 +48,7 @@ async def test_a_session_starts_with_its_git_context(tmp_path):
         session = await rt.session(agent, "s", workspace=root / "src")
         started = only(await events_of(session), SessionStarted)
         assert [event.workspace for event in started] == [place(root, cwd=str(root / "src"), branch="trunk")]
-        log = b"".join([line.data async for line in rt.store.read(session.key)])
+        log = b"".join([line.data async for line in rt.store.log.read(session.key)])
         assert b"secret" not in log
 
 
@@ -55,14 +56,14 @@ async def test_without_a_workspace_nothing_is_looked_at(tmp_path, monkeypatch):
     def never(*_: object, **__: object) -> None:
         raise AssertionError("nobody named a folder")
 
-    monkeypatch.setattr("windlass.runtime.workspace.Place.__init__", never)
+    monkeypatch.setattr("windlass.runtime.workspace.folder.Place.__init__", never)
     monkeypatch.chdir(work(tmp_path))
     agent = agent_of(call("act"), "done", tools=[windlass.tool(act)])
     async with windlass.open(agents=[agent]) as rt:
         session = await rt.session(agent, "s")
         await session.prompt("go")
         assert (await session.result()).text == "done"
-        assert (await session.state()).workspace is None
+        assert (await session.state()).workspace.folder is None
         assert (await session.setup()).workspace is None
 
 
@@ -85,7 +86,7 @@ async def test_a_resumed_session_looks_again(tmp_path):
         events = await events_of(session)
         assert [event.workspace for event in only(events, SessionResumed)] == [place(root, branch="feature")]
         assert only(events, WorkspaceChanged) == []
-        assert (await sound(session)).workspace == place(root, branch="feature")
+        assert (await sound(session)).workspace.folder == place(root, branch="feature")
 
 
 async def test_a_session_that_nobody_names_a_folder_for_keeps_the_recorded_one(tmp_path):
@@ -97,7 +98,7 @@ async def test_a_session_that_nobody_names_a_folder_for_keeps_the_recorded_one(t
         session = await rt.get("s")
         await session.prompt("go")
         await session.result()
-        assert (await session.state()).workspace == place(root, branch="feature")
+        assert (await session.state()).workspace.folder == place(root, branch="feature")
     root.rename(tmp_path / "gone")
     async with windlass.open(store, agents=[third := agent_of("three")]) as rt:
         session = await rt.get("s")
@@ -105,7 +106,7 @@ async def test_a_session_that_nobody_names_a_folder_for_keeps_the_recorded_one(t
         assert (await session.result()).text == "three"
         events = await events_of(session)
         assert [event.workspace for event in only(events, SessionResumed)] == [place(root, branch="feature"), None]
-        assert (await session.state()).workspace == place(root, branch="feature")
+        assert (await session.state()).workspace.folder == place(root, branch="feature")
     assert (second.name, third.name) == ("worker", "worker")
 
 
@@ -188,8 +189,8 @@ async def test_two_sessions_of_one_process_work_in_two_folders(tmp_path):
             await session.prompt("go")
             await session.result()
         first, second = await rt.get("s1"), await rt.get("s2")
-        assert (await first.state()).workspace == place(one, repository=None)
-        assert (await second.state()).workspace == place(two, repository=None, branch="other")
+        assert (await first.state()).workspace.folder == place(one, repository=None)
+        assert (await second.state()).workspace.folder == place(two, repository=None, branch="other")
     assert told(agent) == [f"Own.\n\n{HEAD}One.", f"Own.\n\n{HEAD}Two."]
 
 
@@ -220,7 +221,7 @@ async def test_an_untrusted_workspace_says_nothing_to_the_model(tmp_path):
         session = await rt.session(agent, "s", workspace=root)
         await session.prompt("go")
         await session.result()
-        log = b"".join([line.data async for line in rt.store.read(session.key)])
+        log = b"".join([line.data async for line in rt.store.log.read(session.key)])
         assert b"keys" not in log
     assert told(agent) == ["Be brief."]
 
@@ -347,7 +348,7 @@ async def test_a_fork_works_where_its_origin_does(tmp_path):
         branch = await session.fork("b")
         await branch.prompt("go")
         await branch.result()
-        assert (await branch.state()).workspace == place(root)
+        assert (await branch.state()).workspace.folder == place(root)
         await sound(branch)
     assert told(agent) == [f"{HEAD}Here."] * 2
 

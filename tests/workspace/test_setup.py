@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import windlass
 from tests.runtime.support import agent_of
-from windlass.events.specs import Limits, ToolSpec, Workspace
+from windlass.events.values.specs import Limits, ToolSpec, Workspace
 from windlass.models.tokens import estimate_text
-from windlass.runtime.instructions import UNTRUSTED, InstructionFile
-from windlass.runtime.setup import (
+from windlass.runtime.api.setup_summary import (
     Collision,
     Knowledge,
     SetupSummary,
@@ -16,6 +15,7 @@ from windlass.runtime.setup import (
     recorded_files,
     tool_collisions,
 )
+from windlass.runtime.workspace.instruction_files import UNTRUSTED, InstructionFile
 
 from .fixtures import by_hand
 from .test_instructions import digest

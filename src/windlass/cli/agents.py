@@ -6,49 +6,86 @@ Only files that the user names on the command line are ever executed.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib.util
 import json
+import math
 import pathlib
 import sys
 from types import ModuleType
 from typing import Any, TypeVar
 
 from windlass.events.errors import UsageError
-from windlass.events.specs import Policy
-from windlass.runtime.agent import Agent, Budget
-from windlass.runtime.policy import ALLOW_ALL, READ_ONLY
+from windlass.events.values.specs import Limits, Policy, SessionOptions
+from windlass.runtime.api.agent import Agent, Budget
+from windlass.runtime.api.policy import PRESETS
+from windlass.runtime.bind.policy_files import load_policy
 
-from .commands import UNNAMED
+from . import coding_agent
+from .shell_lines import UNNAMED
 
 T = TypeVar("T")
 NAME = UNNAMED
-PRESETS = {"standard": Policy(), "allow-all": ALLOW_ALL, "read-only": READ_ONLY}
 SCHEMA_BYTES_MAX = 1_000_000
 
 
-def agent_of(args: argparse.Namespace, before: Agent | None = None) -> Agent:
-    """The agent that the options mean: of a file, else as they described it `before`, else a new one; with what they
-    say now. Raises `UsageError` where they mean none."""
+def agent_of(args: argparse.Namespace, options: SessionOptions) -> Agent:
+    """The agent that is named: of a file, else one that options alone describe; with the tools of files. Its model is
+    the one that its session has, so that no other needs to be there. Raises `UsageError` if it means nothing."""
+    agent = from_file(args.agent, Agent, "agent") if args.agent is not None else Agent(NAME)
     changes: dict[str, Any] = {}
-    if args.model is not None:
-        changes["model"] = args.model
-    if args.instructions is not None:
-        changes["instructions"] = instructions_of(args.instructions)
-    if args.policy is not None:
-        changes["policy"] = policy_of(args.policy)
-    if args.budget_usd is not None or args.budget_turns is not None:
-        changes["budget"] = Budget(usd=args.budget_usd, turns=args.budget_turns)
-    if args.output_schema is not None:
-        changes["output"] = schema_of(args.output_schema)
-    found = from_file(args.agent, Agent, "agent") if args.agent is not None else before or Agent(NAME)
-    tools = [tool_of(name) for name in args.tool if name not in found.tools]
-    if tools:
-        changes["tools"] = [*found.tools, *tools]
-    if not changes:
-        return found
-    from dataclasses import replace
+    if options.model is not None:
+        changes["model"] = options.model
+    if tools := [tool_of(name) for name in args.tool if ":" in name]:
+        changes["tools"] = [*agent.tools, *tools]
+    return dataclasses.replace(agent, **changes) if changes else agent
 
-    return replace(found, **changes)
+
+def options_of(args: argparse.Namespace, kept: SessionOptions) -> SessionOptions:
+    """What the options say that the session has otherwise than its agent, given what it had. Raises `UsageError` if
+    they mean nothing."""
+    named = [*(coding_agent.TOOLS if args.tools else ()), *(name for name in args.tool if ":" not in name)]
+    policy = policy_of(args.policy) if args.policy is not None else None
+    instructions = instructions_of(args.instructions) if args.instructions is not None else None
+    if args.tools:
+        policy = policy or coding_agent.coding_policy()
+        instructions = instructions or (coding_agent.INSTRUCTIONS if args.agent is None else None)
+    return SessionOptions(
+        model=args.model,
+        policy=policy,
+        run_limits=limits_of(args),
+        tools=tuple(tool_of(name).name for name in dict.fromkeys(named)),
+        instructions=instructions,
+        output_schema=schema_of(args.output_schema) if args.output_schema is not None else None,
+        quarantine=args.quarantine,
+        sandbox=sandbox_of(args, kept),
+    )
+
+
+def sandbox_of(args: argparse.Namespace, kept: SessionOptions) -> str | None:
+    """Where commands run from now on: as said, else in the best sandbox that works here if a set of tools wants one
+    and the session has none; None leaves what it has. Raises `UsageError` for one that cannot be used."""
+    named: str | None = getattr(args, "sandbox", None)
+    if named is None and args.tools and kept.sandbox is None:
+        named = "auto"
+    if named is None:
+        return None
+    from windlass.tools.sandboxes.choice import resolved
+
+    return resolved(named)
+
+
+def limits_of(args: argparse.Namespace) -> Limits | None:
+    """The limits that the options name; None if they name none. Raises `UsageError` for one that is none."""
+    if args.budget_turns is not None and args.budget_turns < 1:
+        raise UsageError(f"--budget-turns {args.budget_turns}: give at least 1, or leave it out for no limit")
+    if args.budget_usd is not None and not 0 <= args.budget_usd < math.inf:
+        raise UsageError(
+            f"--budget-usd {args.budget_usd:g}: give an amount of at least 0, or leave it out for no limit"
+        )
+    if args.budget_usd is None and args.budget_turns is None:
+        return None
+    return Budget(usd=args.budget_usd, turns=args.budget_turns).limits()
 
 
 def instructions_of(text: str) -> str:
@@ -58,8 +95,10 @@ def instructions_of(text: str) -> str:
 def policy_of(name: str) -> Policy:
     if name in PRESETS:
         return PRESETS[name]
+    if name.lower().endswith((".toml", ".yaml", ".yml")):
+        return load_policy(name)
     if ":" not in name:
-        raise UsageError(f"no policy {name!r}: write {', '.join(PRESETS)} or FILE.py:NAME")
+        raise UsageError(f"no policy {name!r}: write {', '.join(PRESETS)}, FILE.toml, FILE.yaml or FILE.py:NAME")
     return from_file(name, Policy, "policy")
 
 
@@ -67,11 +106,11 @@ def tool_of(name: str) -> Any:
     """A tool by name: built in, or out of a file."""
     if ":" in name:
         path, _, attribute = name.rpartition(":")
-        found = getattr(module_of(path), attribute, None)
-        if not callable(found):
+        function = getattr(module_of(path), attribute, None)
+        if not callable(function):
             raise UsageError(f"--tool {name!r}: {path} has no function {attribute!r}")
-        return found
-    from windlass.runtime.builtin import resolved
+        return function
+    from windlass.runtime.bind.builtin_tools import resolved
 
     return resolved([name])[0]
 
@@ -99,7 +138,7 @@ def read_text(path: str) -> str:
 
 
 def from_file(place: str, kind: type[T], word: str) -> T:
-    """A value out of a file: `FILE.py:NAME`, or `FILE.py` where it holds only one. An agent may be named as it names
+    """A value out of a file: `FILE.py:NAME`, or `FILE.py` if it holds only one. An agent may be named as it names
     itself, which is all that its sessions know of it."""
     path, colon, name = place.rpartition(":")
     if not colon:
@@ -141,17 +180,17 @@ def module_of(path: str) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # the user's own file; its line is what they need
         del sys.modules[name]
-        raise UsageError(f"{path} cannot be loaded: {where(error, file)}{type(error).__name__}: {error}") from error
+        raise UsageError(f"{path} cannot be loaded: {line_of(error, file)}{type(error).__name__}: {error}") from error
     return module
 
 
-def where(error: BaseException, file: pathlib.Path) -> str:
+def line_of(error: BaseException, file: pathlib.Path) -> str:
     """The line of a file at which an error came up."""
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: "
-    line, found = error.__traceback__, 0
-    while line is not None:
-        if line.tb_frame.f_code.co_filename == str(file.resolve()):
-            found = line.tb_lineno
-        line = line.tb_next
-    return f"line {found}: " if found else ""
+    frame, number = error.__traceback__, 0
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename == str(file.resolve()):
+            number = frame.tb_lineno
+        frame = frame.tb_next
+    return f"line {number}: " if number else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .text import BESIDE_MIN, cells, fold_lines, hung
+from windlass.cli.terminal.text import BESIDE_MIN, cells, fold_lines, hung
 
 EXAMPLE = re.compile(r"(  \S.*?\s{2,})(\S.*)")
 HEADING = re.compile(r"[a-z ]+: ?")
@@ -20,22 +20,22 @@ def fitted_block(block: str, width: int) -> str:
     lines = block.split("\n")
     if all(cells(line) <= width for line in lines):
         return block
-    found: list[str] = []
+    folded: list[str] = []
     for line in joined(lines):
-        found += example(line, width) if line.startswith("  ") else fold_lines(line, width)
-    return "\n".join(found)
+        folded += example(line, width) if line.startswith("  ") else fold_lines(line, width)
+    return "\n".join(folded)
 
 
 def joined(lines: list[str]) -> list[str]:
     """The lines of a block, those of one paragraph made one."""
-    found: list[str] = []
+    whole: list[str] = []
     for line in lines:
-        goes_on = line and found and found[-1] and not line.startswith(" ") and not found[-1].startswith(" ")
-        if goes_on and not HEADING.match(line) and not found[-1].endswith(":"):
-            found[-1] += f" {line}"
+        goes_on = line and whole and whole[-1] and not line.startswith(" ") and not whole[-1].startswith(" ")
+        if goes_on and not HEADING.match(line) and not whole[-1].endswith(":"):
+            whole[-1] += f" {line}"
         else:
-            found.append(line)
-    return found
+            whole.append(line)
+    return whole
 
 
 def example(line: str, width: int) -> list[str]:

@@ -9,58 +9,19 @@ import argparse
 import errno
 import importlib
 import io
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from .exits import ASKED, FAILED, INTERRUPTED, OK, SLEEPING, USAGE
-
-VERBS: dict[str, tuple[str, str]] = {
-    "run": ("windlass.cli.run_verb", "give an agent something to do, and watch it"),
-    "chat": ("windlass.cli.chat_verb", "talk with an agent"),
-    "demo": ("windlass.cli.demo_verb", "run an agent on the embedded model, kept in SQLite, printed live"),
-    "ps": ("windlass.cli.ps_verb", "list sessions: state, waiting for what, age, cost"),
-    "logs": ("windlass.cli.logs_verb", "show a session's log as a timeline, and follow it"),
-    "show": ("windlass.cli.show_verb", "show one session, what it waits for and how to answer"),
-    "inspect": ("windlass.cli.inspect_verb", "show what the model sees at a point of the log"),
-    "cost": ("windlass.cli.show_verb", "show what sessions have used"),
-    "approve": ("windlass.cli.answer_verb", "allow a call that waits for a person"),
-    "deny": ("windlass.cli.answer_verb", "refuse a call that waits for a person"),
-    "answer": ("windlass.cli.answer_verb", "answer a question of an agent"),
-    "settle": ("windlass.cli.answer_verb", "say what became of a call whose outcome is unknown"),
-    "interrupt": ("windlass.cli.control_verb", "stop what a session is doing; it may go on later"),
-    "cancel": ("windlass.cli.control_verb", "stop what a session is doing and close it for good"),
-    "wake": ("windlass.cli.control_verb", "have a session go on now"),
-    "queue": ("windlass.cli.control_verb", "show or change the prompts that wait"),
-    "fork": ("windlass.cli.branch_verb", "begin a new session from a point of another"),
-    "rewind": ("windlass.cli.control_verb", "go back to an earlier history"),
-    "replay": ("windlass.cli.replay_verb", "run a session again with another model or policy, and compare"),
-    "verify": ("windlass.cli.verify_verb", "check that logs are what was written"),
-    "export": ("windlass.cli.branch_verb", "write a session to a file"),
-    "import": ("windlass.cli.branch_verb", "take a session from a file"),
-    "prune": ("windlass.cli.branch_verb", "remove old sessions (a dry run first)"),
-    "init": ("windlass.cli.init_verb", "write a small project to start from"),
-    "completion": ("windlass.cli.completion_verb", "print a completion script for a shell"),
-    "doctor": ("windlass.cli.doctor_verb", "find and explain problems"),
-    "models": ("windlass.cli.models_verb", "list the models, and say which one would be used"),
-    "sim": ("windlass.cli.sim_verb", "live through a simulated world of faults, decided by one seed"),
-}
-"""Each verb with the module that does it and one line of help. A module has `configure(parser)` and `run(args)`."""
-
-GROUPS: dict[str, str] = {
-    "work with an agent": "run chat demo",
-    "look at sessions": "ps logs show inspect cost",
-    "answer and steer": "approve deny answer settle interrupt cancel wake queue",
-    "go back, or another way": "fork rewind replay",
-    "keep the logs": "verify export import prune",
-    "set up": "init completion doctor models sim",
-}
-"""The verbs as the help lists them; each stands in one group."""
+from .verbs import GROUPS, VERBS
 
 EXIT_CODES = {
     OK: "done",
     FAILED: "it failed",
-    USAGE: "it was called wrongly",
+    USAGE: "wrong usage",
     ASKED: "a run waits for a person",
     SLEEPING: "a run sleeps until a time",
     INTERRUPTED: "interrupted",
@@ -77,8 +38,9 @@ EXAMPLES = """examples:
   windlass models                    which models there are, and which one would be used
   windlass models pull embedded      fetch the model that needs no key
 
-'windlass VERB --help' says more. Verbs on sessions take --store PATH, else $WINDLASS_STORE, else ./windlass.db.
-exit codes: 0 done, 1 it failed, 2 it was called wrongly, 3 waits for a person, 4 asleep, 130 interrupted
+'windlass VERB --help' says more. Verbs on sessions take --store PATH, else $WINDLASS_STORE, else the store
+of this workspace; 'windlass doctor' says where that is.
+exit codes: 0 done, 1 it failed, 2 wrong usage, 3 waits for a person, 4 asleep, 130 interrupted
 """
 
 
@@ -86,23 +48,25 @@ class Parser(argparse.ArgumentParser):
     """A parser whose complaints read like those of every verb."""
 
     def format_help(self) -> str:
-        """The help, fitted to the screen where there is one."""
+        """The help, fitted to the screen if there is one."""
+        from windlass.cli.terminal.text import is_terminal, width_of
+
         from .help_text import fitted
-        from .text import is_terminal, width_of
 
         said = super().format_help()
         return fitted(said, width_of(sys.stdout)) if is_terminal(sys.stdout) else said
 
     def error(self, message: str) -> NoReturn:
         """Says what is wrong, how it is called and where more is written."""
-        from .text import tell, visible
+        from windlass.cli.terminal.text import tell
+        from windlass.cli.terminal.visible_text import visible
 
         tell(f"windlass: {visible(message)}\n{self.format_usage().strip()}", sys.stderr)
         tell(f"'{self.prog} --help' says more", sys.stderr)
         self.exit(USAGE)
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        # argparse keeps it to itself where this fails.
+        # argparse says nothing if this fails.
         if message and (out := file or sys.stderr) is not None:
             out.write(message)
 
@@ -111,7 +75,42 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             if action.dest == "verb":
                 raise argparse.ArgumentError(None, no_verb(value))
+            if isinstance(action, argparse._SubParsersAction):
+                raise argparse.ArgumentError(None, f"{value!r} is none of {', '.join(map(str, action.choices))}")
             raise argparse.ArgumentError(action, f"{value!r} is none of {', '.join(map(str, action.choices))}")
+
+
+class VerbParser(Parser):
+    """The parser of one verb: options may stand anywhere among its words, and what it does not know is its error."""
+
+    _within = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Called with the words behind the verb."""
+        if self._within:
+            return super().parse_known_args(args, namespace)
+        self._within = True  # what follows calls this again, for the options and for the words between them
+        try:
+            if any(action.nargs == argparse.PARSER for action in self._actions):
+                found, unknown = super().parse_known_args(args, namespace)
+            else:
+                found, unknown = self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._within = False
+        if unknown:
+            self.error(self._unknown(unknown[0]))
+        return found, unknown
+
+    def _unknown(self, word: str) -> str:
+        if not word.startswith("-"):
+            return f"one word too many: {word!r}"
+        import difflib
+
+        options = [
+            name for action in self._actions for name in action.option_strings if action.help != argparse.SUPPRESS
+        ]
+        near = difflib.get_close_matches(word.partition("=")[0], options, n=1)
+        return f"there is no option {word!r}" + (f": did you mean {near[0]}?" if near else "")
 
 
 def no_verb(word: str) -> str:
@@ -135,8 +134,8 @@ def described() -> str:
     """What this is, and every verb in its group."""
     wide = max(map(len, VERBS))
     groups = [
-        "\n".join([f"{title}:", *(f"  {name:{wide}}  {VERBS[name][1]}" for name in names.split())])
-        for title, names in GROUPS.items()
+        "\n".join([f"{title}:", *(f"  {name:{wide}}  {summary}" for name, summary in verbs.items())])
+        for title, (_, verbs) in GROUPS.items()
     ]
     return "\n\n".join(["A durable agent runtime.", *groups])
 
@@ -146,12 +145,14 @@ def build(argv: Sequence[str]) -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="windlass", usage=USAGE_LINE, description=described(), epilog=EXAMPLES, formatter_class=raw)
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="print the version and exit")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", prog="windlass", help=argparse.SUPPRESS)
+    verbs = parser.add_subparsers(
+        dest="verb", metavar="VERB", prog="windlass", help=argparse.SUPPRESS, parser_class=VerbParser
+    )
     wanted = next((word for word in argv if not word.startswith("-")), None)
-    for name, (module, summary) in VERBS.items():
-        verb = verbs.add_parser(name, description=summary, formatter_class=raw)
+    for name, verb in VERBS.items():
+        verb_parser = verbs.add_parser(name, description=verb.summary, formatter_class=raw)
         if name == wanted:
-            importlib.import_module(module).configure(verb)
+            importlib.import_module(verb.module).configure(verb_parser)
     return parser
 
 
@@ -171,6 +172,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = None
         return complain(OSError(f"cannot write the output: {error.strerror}"), FAILED)
     except KeyboardInterrupt:
+        # Whoever presses Ctrl-C once more while the program ends wants it gone, without a word.
+        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
         return INTERRUPTED
 
 
@@ -199,7 +202,7 @@ def perform(args: argparse.Namespace) -> int:
     from windlass.events.errors import UsageError, WindlassError
 
     try:
-        code: int = importlib.import_module(VERBS[args.verb][0]).run(args)
+        code: int = importlib.import_module(VERBS[args.verb].module).run(args)
     except UsageError as error:
         return complain(error, USAGE)
     except WindlassError as error:
@@ -220,7 +223,8 @@ def unwritable(error: OSError) -> bool:
 
 
 def complain(error: Exception, code: int) -> int:
-    from .text import tell, visible
+    from windlass.cli.terminal.text import tell
+    from windlass.cli.terminal.visible_text import visible
 
     tell(f"windlass: {visible(str(error))}", sys.stderr)
     return code

@@ -5,18 +5,23 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from .main import EXIT_CODES, VERBS, build
+from .main import EXIT_CODES, build
+from .verbs import VERBS
 
 HEAD = """# The command line
 
 This page is generated from the parsers (`python dev/docs.py`). `windlass VERB --help` says the same.
 
-Verbs that work on sessions open a store file directly: `--store PATH`, else `$WINDLASS_STORE`, else `windlass.db` in
-the current folder. A session is named by its id, by the beginning of its id, or by `-` for the one that changed last.
+Verbs that work on sessions open a store directly: `--store PATH`, else `$WINDLASS_STORE`, else the store of this
+workspace. That is the git repository around the current folder, or else the folder itself, and its store lies in your
+state folder, never in the workspace: `$XDG_STATE_HOME/windlass/NAME-HASH/windlass.db`, by default under
+`~/.local/state`. `windlass doctor` says where. Verbs that only look make no store, and read one on read-only media.
+
+A session is named by its id, by the beginning of its id, or by `-` for the one that changed last.
 Commands that change a session go through its inbox, so they work while another process drives it.
 
 Text of models and tools is printed with every control, bidirectional and invisible character spelt out. Colours are
-used on terminals only, and not where `NO_COLOR` is set. `--json` is for programs.
+used on terminals only, and not if `NO_COLOR` is set. `--json` is for programs.
 
 ## Exit codes
 
@@ -49,8 +54,8 @@ def verb(name: str) -> Iterator[str]:
 def parser_of(name: str) -> argparse.ArgumentParser:
     for action in build([name])._actions:
         if isinstance(action, argparse._SubParsersAction):
-            found: argparse.ArgumentParser = action.choices[name]
-            return found
+            parser: argparse.ArgumentParser = action.choices[name]
+            return parser
     raise AssertionError("the parser has verbs")
 
 

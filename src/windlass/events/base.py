@@ -9,14 +9,21 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from .blocks import Nat as Nat
-from .blocks import Value
+from windlass.events.values.blocks import Nat as Nat
+from windlass.events.values.blocks import Value
 
 Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 """A share between 0 and 1."""
 
 Category = Literal["syscall", "sched", "mm", "proc", "ipc"]
 Role = Literal["fact", "decision"]
+Auth = Literal[
+    "os_user",
+    "token",
+    "none",
+]
+"""How an actor was authenticated: as the user that the operating system runs the sender as, by a token that a server
+checked, or not at all: the caller only said so."""
 
 
 class Erased(Value, frozen=True, kw_only=True):
@@ -32,7 +39,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_de
     """Base of every durable event. The tag, not the class name, is the name on disk.
 
     A tag is `noun.past_verb`, then `@n` where the meaning has a version above 1, then `?` where a reader that does
-    not know it may skip it. A field named `body`, where there is one, holds the content: it is stored beside the rest
+    not know it may skip it. A field named `body`, if there is one, holds the content: it is stored beside the rest
     so that it can be erased and the log still verifies, and a fold does not need it.
     """
 
@@ -57,6 +64,8 @@ class Command(Fact, frozen=True, kw_only=True):
     CATEGORY: ClassVar[Category] = "ipc"
     command_id: str
     actor: str = ""
+    auth: Auth | None = None
+    """How it is known who gave it; None in logs that are older than it."""
 
 
 class Decision(Event, frozen=True, kw_only=True):
@@ -81,7 +90,7 @@ def plain_name(tag: str) -> str:
 
 
 def version_of(tag: str) -> int:
-    """The version that a tag carries; 1 where it says none."""
+    """The version that a tag carries; 1 if it says none."""
     return int(tag.removesuffix("?").partition("@")[2] or 1)
 
 

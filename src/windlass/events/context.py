@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from windlass.events.values.blocks import Value
+from windlass.events.values.failures import Failure
+from windlass.events.values.specs import (
+    ItemRef,
+)
+
 from .base import Category, Command, Decision, Fact, Nat
-from .blocks import Value
-from .failures import Failure
-from .specs import ItemRef
 
 
 class CompactReceived(Command, frozen=True, kw_only=True, tag="compact.received"):
@@ -85,7 +88,7 @@ class ContextTruncated(Decision, frozen=True, kw_only=True, tag="context.truncat
     items_after: Nat
     tokens_before: Nat
     tokens_after: Nat
-    reason: Literal["overflow", "no_summary", "policy"] = "overflow"
+    reason: Literal["overflow", "no_summary"] = "overflow"
     kept: tuple[Nat, ...] = ()
 
 
@@ -123,4 +126,14 @@ class ContextPagedIn(Fact, frozen=True, kw_only=True, tag="context.paged_in"):
     page_ids: tuple[str, ...] = ()
     tokens: Nat = 0
     bytes: Nat = 0
+    labels: tuple[str, ...] = ()
+    """What the pages are marked with."""
     body: PageBody | None = None
+
+
+class PinsChanged(Decision, frozen=True, kw_only=True, tag="pins.changed"):
+    """These items stay verbatim through every compaction, or no longer do."""
+
+    CATEGORY: ClassVar[Category] = "mm"
+    pinned: tuple[Nat, ...] = ()
+    unpinned: tuple[Nat, ...] = ()

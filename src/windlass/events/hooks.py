@@ -1,12 +1,39 @@
-"""What hooks ruled. Hooks run in the host; only their rulings are here, so replay does not run them."""
+"""Where hooks may stand, and what they ruled. Hooks run in the host; only their rulings are here, so that replay runs
+none."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from windlass.events.values.blocks import Value
+
 from .base import Category, Decision, Nat
-from .blocks import Value
-from .failures import HookPoint, HookReason
+
+HookPoint = Literal[
+    "session_start",
+    "session_end",
+    "session_save",
+    "run_start",
+    "run_end",
+    "turn_start",
+    "turn_end",
+    "prompt",
+    "steer",
+    "before_model",
+    "after_model",
+    "before_tool",
+    "after_tool",
+    "before_compaction",
+    "after_compaction",
+    "credential",
+    "permission",
+    "error",
+]
+"""Where hooks may stand."""
+
+
+HookReason = Literal["policy", "safety", "schema", "timeout", "runtime"]
+"""Why a guard denied."""
 
 
 class HookRuling(Value, frozen=True, kw_only=True):

@@ -10,9 +10,11 @@ from typing import Literal
 
 import msgspec
 
+from windlass.events.values.blocks import ResultBlock
+from windlass.events.values.usage import Usage
+
 from .base import Nat
-from .blocks import ResultBlock
-from .usage import Usage
+from .hooks import HookPoint
 
 
 class Live(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
@@ -49,7 +51,7 @@ class AttemptSuperseded(Live, frozen=True, kw_only=True, tag="attempt.superseded
     """What was streamed for this attempt will not become an answer; forget it."""
 
     request_id: str
-    reason: Literal["failed", "interrupted", "cancelled", "restarted"]
+    reason: Literal["failed"]
 
 
 class ToolProgressed(Live, frozen=True, kw_only=True, tag="tool.progressed"):
@@ -61,6 +63,19 @@ class ToolProgressed(Live, frozen=True, kw_only=True, tag="tool.progressed"):
     fraction: float | None = None
 
 
+class HookStarted(Live, frozen=True, kw_only=True, tag="hook.started"):
+    """A hook is told of a moment. What a guard or a transform rules is in the log afterwards; what an observer does is
+    its own."""
+
+    hook_id: str
+    """The hook."""
+    point: HookPoint
+    """Where it stands."""
+    kind: Literal["observe", "guard", "transform"] = "observe"
+    """Whether its word counts."""
+    call_id: str | None = None
+
+
 class UsageReported(Live, frozen=True, kw_only=True, tag="usage.reported"):
     """How full the context is and what the session has used so far."""
 
@@ -68,6 +83,13 @@ class UsageReported(Live, frozen=True, kw_only=True, tag="usage.reported"):
     context_tokens: Nat = 0
     window_tokens: Nat = 0
     items: Nat = 0
+
+
+class StorePaused(Live, frozen=True, kw_only=True, tag="store.paused"):
+    """The store has no room, so the session waits; it goes on by itself when there is. Told once for each wait."""
+
+    reason: Literal["storage_full"]
+    message: str
 
 
 class StreamTruncated(Live, frozen=True, kw_only=True, tag="stream.truncated"):
@@ -84,6 +106,8 @@ LIVE_EVENTS: tuple[type[Live], ...] = (
     CallDelta,
     AttemptSuperseded,
     ToolProgressed,
+    HookStarted,
     UsageReported,
+    StorePaused,
     StreamTruncated,
 )

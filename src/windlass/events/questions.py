@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from windlass.events.values.blocks import JsonObject, Value
+from windlass.events.values.specs import WorkMode
+
 from .base import Category, Command, Decision, Nat
-from .blocks import JsonObject, Value
-from .specs import Behavior, WorkMode
 
 QuestionKind = Literal["choice", "form", "plan"]
+
+APPROVE, REJECT = "approve", "reject"
+"""The actions by which a plan is approved and sent back. Whatever else is said keeps the session in plan mode."""
 
 
 class Option(Value, frozen=True, kw_only=True):
@@ -83,7 +87,6 @@ class AnswerReceived(Command, frozen=True, kw_only=True, tag="answer.received"):
     outcome: Literal["answered", "declined", "cancelled"] = "answered"
     action: str | None = None
     mode: WorkMode | None = None
-    behavior: Behavior | None = None
     tokens: Nat = 0
     body: AnswerBody | None = None
 
@@ -93,4 +96,4 @@ class QuestionWithdrawn(Decision, frozen=True, kw_only=True, tag="question.withd
 
     CATEGORY: ClassVar[Category] = "ipc"
     question_id: str
-    reason: Literal["cancelled", "interrupted", "superseded", "rewound", "not_carried_over", "unknown_outcome"]
+    reason: Literal["cancelled", "interrupted", "superseded", "not_carried_over", "unknown_outcome"]

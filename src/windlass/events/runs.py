@@ -1,35 +1,15 @@
-"""Commands that make a session work, the queue, runs with their terminals, and turns."""
+"""Runs: the commands that wake and stop them, how they start, and the six ways in which they end."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
-from .base import Category, Command, Decision, Fact, Nat
-from .blocks import AnyAttachment, InputBlock, JsonObject, Value
-from .failures import CauseKind, Failure, FinishReason, StopReason
-from .hooks import HookRuling
-from .specs import Behavior, Origin, RunOptions
-from .usage import Usage
+from windlass.events.values.blocks import Value
+from windlass.events.values.failures import CauseKind, Failure, StopReason
+from windlass.events.values.specs import RunOptions
+from windlass.events.values.usage import Usage
 
-
-class PromptBody(Value, frozen=True, kw_only=True):
-    """A prompt as sent to the model, and as shown to people where that differs."""
-
-    content: tuple[InputBlock, ...]
-    displayed: str | None = None
-    attachments: tuple[AnyAttachment, ...] = ()
-
-
-class PromptReceived(Command, frozen=True, kw_only=True, tag="prompt.received"):
-    """Someone said something to the agent."""
-
-    behavior: Behavior | None = None
-    origin: Origin = Origin()
-    tokens: Nat = 0
-    bytes: Nat = 0
-    options: RunOptions | None = None
-    hooks: tuple[HookRuling, ...] = ()
-    body: PromptBody | None = None
+from .base import Command, Decision, Nat
 
 
 class PartialBody(Value, frozen=True, kw_only=True):
@@ -40,13 +20,15 @@ class PartialBody(Value, frozen=True, kw_only=True):
 
 
 class WakeReceived(Command, frozen=True, kw_only=True, tag="wake.received"):
-    """Do the scheduled step now, or go on with what is owed."""
+    """Do the scheduled step now, or resume what is owed."""
 
 
 class InterruptReceived(Command, frozen=True, kw_only=True, tag="interrupt.received"):
     """Stop what is running; it may go on later. The host adds what the model had written so far."""
 
     reason: str = ""
+    jobs: bool = False
+    """Whether background jobs are to end too."""
     tokens: Nat = 0
     usage: Usage | None = None
     body: PartialBody | None = None
@@ -56,80 +38,15 @@ class CancelReceived(Command, frozen=True, kw_only=True, tag="cancel.received"):
     """Stop what is running and close it for good."""
 
     reason: str = ""
+    jobs: bool = False
+    """Whether background jobs are to end too."""
     tokens: Nat = 0
     usage: Usage | None = None
     body: PartialBody | None = None
 
 
-class QueueBody(Value, frozen=True, kw_only=True):
-    """New texts for queued prompts, by prompt id."""
-
-    edits: dict[str, PromptBody] = {}
-
-
-class QueueEdited(Command, frozen=True, kw_only=True, tag="queue.edited"):
-    """The queue becomes this order; prompts that are not named are dropped; some may have a new text."""
-
-    order: tuple[str, ...]
-    tokens: dict[str, Nat] = {}
-    body: QueueBody | None = None
-
-
-class SignalBody(Value, frozen=True, kw_only=True):
-    """What a signal carries."""
-
-    payload: JsonObject = {}
-    text: str = ""
-
-
-class SignalReceived(Command, frozen=True, kw_only=True, tag="signal.received"):
-    """Something outside happened that the agent may care about."""
-
-    kind: str
-    source: str = ""
-    urgency: Literal["critical", "high", "normal", "low"] = "normal"
-    dedupe_key: str | None = None
-    tokens: Nat = 0
-    body: SignalBody | None = None
-
-
-class SignalDisposed(Decision, frozen=True, kw_only=True, tag="signal.disposed"):
-    """What was done with a signal: acted on at once, kept for the next turn, shown only, or dropped."""
-
-    CATEGORY: ClassVar[Category] = "ipc"
-    signal_id: str
-    disposition: Literal["run", "steer", "queued", "observed", "duplicate", "dropped"]
-
-
-class CommandRefused(Fact, frozen=True, kw_only=True, tag="command.refused"):
-    """A command was taken and not carried out. Nothing else changed."""
-
-    CATEGORY: ClassVar[Category] = "ipc"
-    command_id: str
-    code: str
-    message: str
-    actor: str = ""
-
-
-class CommandCompleted(Decision, frozen=True, kw_only=True, tag="command.completed"):
-    """The terminal of a command that neither opened a run nor joined one."""
-
-    CATEGORY: ClassVar[Category] = "ipc"
-    command_id: str
-    note: str = ""
-
-
-class QueueChanged(Decision, frozen=True, kw_only=True, tag="queue.changed"):
-    """What became of prompts that wait: they joined the queue, steer the run, were taken by a run, entered the history
-    of a run that stopped before the model saw them, were dropped; or the queue was put in order, held, released."""
-
-    CATEGORY: ClassVar[Category] = "ipc"
-    operation: Literal["queued", "steering", "taken", "absorbed", "edited", "held", "released", "dropped"]
-    prompt_ids: tuple[str, ...] = ()
-
-
 class RunStarted(Decision, frozen=True, kw_only=True, tag="run.started"):
-    """A burst of work begins. `continues` names the run that it goes on with and whose budget it inherits."""
+    """A burst of work begins. `continues` names the run that it takes up again and whose budget it inherits."""
 
     run_id: str
     commands: tuple[str, ...] = ()
@@ -143,7 +60,10 @@ class RunStarted(Decision, frozen=True, kw_only=True, tag="run.started"):
         "wake",
         "timer",
         "signal",
+        "job",
+        "child",
         "call",
+        "change",
         "cancel",
         "interrupt",
         "compact",
@@ -161,6 +81,8 @@ class Terminal(Decision, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost_nanos: Nat = 0
     turns: Nat = 0
+    labels: tuple[str, ...] = ()
+    """What its answer is marked with: all that its model had seen."""
 
 
 class RunCompleted(Terminal, frozen=True, kw_only=True, tag="run.completed"):
@@ -185,7 +107,7 @@ class RunInterrupted(Terminal, frozen=True, kw_only=True, tag="run.interrupted")
 
 
 class RunAsked(Terminal, frozen=True, kw_only=True, tag="run.asked"):
-    """Only people or clients owe something now. `failure` says why, where a provider refused."""
+    """Only people or clients owe something now. `failure` says why, if a provider refused."""
 
     waiting_for: tuple[str, ...] = ()
     failure: Failure | None = None
@@ -196,65 +118,3 @@ class RunSlept(Terminal, frozen=True, kw_only=True, tag="run.slept"):
 
     wake_at_ms: Nat
     failure: Failure | None = None
-
-
-class TurnStarted(Decision, frozen=True, kw_only=True, tag="turn.started"):
-    """One model call and the tool calls it will ask for begin. `absorbs` are the prompts that enter the history now."""
-
-    turn_id: str
-    number: Nat
-    absorbs: tuple[Nat, ...] = ()
-    notes: tuple[str, ...] = ()
-    wrap_up: bool = False
-
-
-class TurnFinished(Decision, frozen=True, kw_only=True, tag="turn.finished"):
-    """The turn's reply is in and each of its calls has its one result."""
-
-    finish: FinishReason | None = None
-    calls: Nat = 0
-
-
-class TimerSet(Decision, frozen=True, kw_only=True, tag="timer.set"):
-    """Something is to happen at a time."""
-
-    timer_id: str
-    at_ms: Nat
-    kind: Literal["wait", "retry"]
-    note: str = ""
-
-
-class TimerFired(Fact, frozen=True, kw_only=True, tag="timer.fired"):
-    """The time of a timer has come. One that fires twice counts once."""
-
-    timer_id: str
-
-
-class TimerCancelled(Decision, frozen=True, kw_only=True, tag="timer.cancelled"):
-    """A timer will not fire."""
-
-    timer_id: str
-    reason: Literal["cancelled", "superseded", "not_carried_over", "woken"]
-
-
-class BudgetWarned(Decision, frozen=True, kw_only=True, tag="budget.warned"):
-    """A share of a limit is used up. Said once per limit and scope."""
-
-    limit: Literal["tokens", "money", "turns", "calls", "time"]
-    scope: Literal["run", "session"]
-    used: Nat
-    allowed: Nat
-
-    @property
-    def fraction(self) -> float:
-        return min(1.0, self.used / self.allowed) if self.allowed else 1.0
-
-
-class BudgetStopped(Decision, frozen=True, kw_only=True, tag="budget.stopped"):
-    """A limit would be passed by going on; the run stops, after one wrap-up turn where that fits."""
-
-    limit: Literal["tokens", "money", "turns", "calls", "time", "price"]
-    scope: Literal["run", "session"]
-    used: Nat
-    allowed: Nat
-    wrap_up: bool = False

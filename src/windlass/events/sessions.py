@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from .base import Category, Command, Decision, Fact, Nat
-from .blocks import JsonObject, Value
-from .items import HistoryItem
-from .specs import (
+from windlass.events.values.blocks import JsonObject, Value
+from windlass.events.values.items import HistoryItem
+from windlass.events.values.specs import (
     AgentRef,
-    Grant,
     ItemRef,
-    Limits,
-    ModelRef,
-    Policy,
-    Settings,
+    SessionOptions,
     Setup,
-    Task,
     Terms,
     ToolSpec,
     ToolText,
-    WorkMode,
     Workspace,
 )
-from .usage import Usage
+from windlass.events.values.usage import Usage
+
+from .base import Category, Command, Decision, Fact, Nat
+from .workspace import FileChange, LeftFile
 
 
 class SetupBody(Value, frozen=True, kw_only=True):
@@ -33,6 +29,8 @@ class SetupBody(Value, frozen=True, kw_only=True):
     imported: tuple[HistoryItem, ...] = ()
     knowledge: tuple[str, ...] = ()
     output_schema: JsonObject | None = None
+    options: SessionOptions = SessionOptions()
+    """What the session has otherwise than its agent's code says, whole."""
 
 
 class SessionStarted(Command, frozen=True, kw_only=True, tag="session.started"):
@@ -51,6 +49,8 @@ class SessionStarted(Command, frozen=True, kw_only=True, tag="session.started"):
     scope: str = "primary"
     depth: Nat = 0
     imported: tuple[ItemRef, ...] = ()
+    labels: tuple[str, ...] = ()
+    """What it begins with is marked with these: its history, or what its parent had seen."""
     knowledge_tokens: Nat = 0
     producer: str = ""
     body: SetupBody | None = None
@@ -64,14 +64,18 @@ class SessionResumed(Fact, frozen=True, kw_only=True, tag="session.resumed"):
     runner: str = ""
     workspace: Workspace | None = None
     agent: AgentRef | None = None
-    """The agent bound now, where it differs from the recorded one."""
+    """The agent bound now, if it differs from the recorded one."""
     tools: tuple[ToolSpec, ...] | None = None
-    """The tools bound now, where they differ from the recorded ones."""
+    """The tools bound now, if they differ from the recorded ones."""
     terms: Terms | None = None
     """What the agent's code says now, where it said something else when the session was last bound to it."""
+    options: SessionOptions | None = None
+    """What the session has otherwise than its agent's code says from now on, without content, if that has changed."""
     knowledge_tokens: Nat | None = None
     recovered: str | None = None
     """What the store had to cut off or set aside on opening."""
+    lost: str | None = None
+    """How the owner before was lost, if it did not give the session back: its process died, or its driver broke."""
     body: SetupBody | None = None
 
 
@@ -123,7 +127,8 @@ class SessionTotalled(Decision, frozen=True, kw_only=True, tag="session.totalled
 
 
 class SessionForked(Fact, frozen=True, kw_only=True, tag="session.forked"):
-    """This log continues another one from its record `at_seq`. What was open there is closed after this."""
+    """This log continues another one from its record `at_seq`. What was open there is closed after this, but for
+    requests to people if they are to stay open."""
 
     CATEGORY: ClassVar[Category] = "proc"
     session_id: str
@@ -132,173 +137,22 @@ class SessionForked(Fact, frozen=True, kw_only=True, tag="session.forked"):
     origin_hash: str
     epoch: Nat
     by: str = ""
-
-
-class WorkspaceChanged(Fact, frozen=True, kw_only=True, tag="workspace.changed"):
-    """The host saw that the work happens elsewhere now, or on another branch."""
-
-    workspace: Workspace
-
-
-class FileChange(Value, frozen=True, kw_only=True):
-    """One file that a tool changed."""
-
-    path: str
-    operation: Literal["create", "update", "delete"]
-    lines_added: Nat = 0
-    lines_removed: Nat = 0
-
-
-class FilesChanged(Decision, frozen=True, kw_only=True, tag="files.changed"):
-    """A tool changed files."""
-
-    call_id: str
-    changes: tuple[FileChange, ...]
-
-
-class ModelChanged(Decision, frozen=True, kw_only=True, tag="model.changed"):
-    """The session's model is another one from the next request on."""
-
-    previous: str
-    model: ModelRef
-    reason: Literal["command", "fallback", "resume"] = "command"
-
-
-class ModeChanged(Decision, frozen=True, kw_only=True, tag="mode.changed"):
-    """The work mode is another one; the gate enforces it."""
-
-    CATEGORY: ClassVar[Category] = "syscall"
-    previous: WorkMode
-    mode: WorkMode
-    reason: Literal["command", "resume"] = "command"
-
-
-class TitleChanged(Decision, frozen=True, kw_only=True, tag="title.changed"):
-    """The session has another title."""
-
-    title: str
-
-
-class MetadataChanged(Decision, frozen=True, kw_only=True, tag="metadata.changed"):
-    """Metadata were set; a key with None is removed."""
-
-    metadata: dict[str, str | None]
-
-
-class SettingsChanged(Decision, frozen=True, kw_only=True, tag="settings.changed"):
-    """The session runs by other numbers from here on."""
-
-    settings: Settings
-    reason: Literal["command", "resume"] = "command"
-
-
-class PolicyChanged(Decision, frozen=True, kw_only=True, tag="policy.changed"):
-    """The agent's code has another policy now; calls are judged by it from here on."""
-
-    CATEGORY: ClassVar[Category] = "syscall"
-    policy: Policy
-
-
-class LimitsChanged(Decision, frozen=True, kw_only=True, tag="limits.changed"):
-    """The agent's code has other budgets now. What was spent stays spent."""
-
-    CATEGORY: ClassVar[Category] = "sched"
-    limits: Limits
-    run_limits: Limits
-
-
-class TaskChanged(Decision, frozen=True, kw_only=True, tag="task.changed"):
-    """The task state (goal, plan, todos, …) is this now."""
-
-    CATEGORY: ClassVar[Category] = "mm"
-    task: Task
-    fields: tuple[str, ...] = ()
-
-
-class PlanChanged(Decision, frozen=True, kw_only=True, tag="plan.changed"):
-    """The plan was written, rewritten or dropped."""
-
-    operation: Literal["create", "update", "delete"]
-
-
-class PinsChanged(Decision, frozen=True, kw_only=True, tag="pins.changed"):
-    """These items stay verbatim through every compaction, or no longer do."""
-
-    CATEGORY: ClassVar[Category] = "mm"
-    pinned: tuple[Nat, ...] = ()
-    unpinned: tuple[Nat, ...] = ()
-
-
-class TaskCompleted(Decision, frozen=True, kw_only=True, tag="task.completed"):
-    """The agent declared its task done."""
-
-    summary: str = ""
-    success: bool = True
-
-
-class Change(Value, frozen=True, kw_only=True, tag_field="what"):
-    """Base of what a `change` command may change."""
-
-
-class ChangeModel(Change, frozen=True, kw_only=True, tag="model"):
-    """Use another model."""
-
-    model: ModelRef
-
-
-class ChangeMode(Change, frozen=True, kw_only=True, tag="mode"):
-    """Work in another mode."""
-
-    mode: WorkMode
-
-
-class ChangeTitle(Change, frozen=True, kw_only=True, tag="title"):
-    """Give another title."""
-
-    title: str
-
-
-class ChangeMetadata(Change, frozen=True, kw_only=True, tag="metadata"):
-    """Set or (None) remove metadata."""
-
-    metadata: dict[str, str | None]
-
-
-class ChangeTask(Change, frozen=True, kw_only=True, tag="task"):
-    """Replace the task state."""
-
-    task: Task
-
-
-class ChangePins(Change, frozen=True, kw_only=True, tag="pins"):
-    """Pin or unpin items by their seq."""
-
-    pin: tuple[Nat, ...] = ()
-    unpin: tuple[Nat, ...] = ()
-
-
-class ChangeGrants(Change, frozen=True, kw_only=True, tag="grants"):
-    """Add or revoke standing approvals."""
-
-    add: tuple[Grant, ...] = ()
-    revoke: tuple[str, ...] = ()
-
-
-class ChangeSettings(Change, frozen=True, kw_only=True, tag="settings"):
-    """Run by other numbers."""
-
-    settings: Settings
-
-
-AnyChange = (
-    ChangeModel | ChangeMode | ChangeTitle | ChangeMetadata | ChangeTask | ChangePins | ChangeGrants | ChangeSettings
-)
-
-
-class ChangeReceived(Command, frozen=True, kw_only=True, tag="change.received"):
-    """A client changes the session itself: model, mode, title, metadata, task state, pins, grants, settings."""
-
-    change: AnyChange
+    keeps_open: bool = False
+    """Whether what people were asked there, and had not answered, is open here too."""
+    unsent: bool = False
+    """Whether requests to models that were under way there cost nothing here: this log never sent them."""
+
+
+class SessionImported(Fact, frozen=True, kw_only=True, tag="session.imported"):
+    """This log came from elsewhere, as a copy. It brings no authority along: what was open there is closed after this,
+    and no standing approval holds any more."""
+
+    CATEGORY: ClassVar[Category] = "proc"
+    session_id: str
+    epoch: Nat
+    by: str = ""
+    source: str = ""
+    """Where it came from, as far as is known."""
 
 
 class RewindReceived(Command, frozen=True, kw_only=True, tag="rewind.received"):
@@ -306,6 +160,12 @@ class RewindReceived(Command, frozen=True, kw_only=True, tag="rewind.received"):
 
     to_seq: Nat
     restored: tuple[ItemRef, ...] = ()
+    files: bool = False
+    """Whether the files that tools changed since then are to hold again what they held."""
+    changes: tuple[FileChange, ...] = ()
+    """The files that the host has put back."""
+    left: tuple[LeftFile, ...] = ()
+    """Those that it has not, and why."""
 
 
 class SessionRewound(Decision, frozen=True, kw_only=True, tag="session.rewound"):
@@ -318,30 +178,10 @@ class SessionRewound(Decision, frozen=True, kw_only=True, tag="session.rewound")
     history: tuple[ItemRef, ...] = ()
 
 
-class InstructionsBody(Value, frozen=True, kw_only=True):
-    """The instructions as rendered."""
-
-    text: str
-    variables: dict[str, str] = {}
-
-
-class InstructionsRendered(Fact, frozen=True, kw_only=True, tag="instructions.rendered"):
-    """The instructions a model gets from here on; recorded once per change."""
-
-    CATEGORY: ClassVar[Category] = "mm"
-    role: Literal["system", "developer"] = "system"
-    name: str = ""
-    digest: str
-    template_version: str = ""
-    tokens: Nat = 0
-    sources: tuple[str, ...] = ()
-    body: InstructionsBody | None = None
-
-
 class NoticeGiven(Fact, frozen=True, kw_only=True, tag="notice.given?"):
     """The host has something to say that changes nothing: for people and for the record."""
 
-    level: Literal["debug", "info", "warning", "error"] = "info"
+    level: Literal["info", "warning", "error"] = "info"
     code: str
     message: str
     call_id: str | None = None

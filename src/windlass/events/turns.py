@@ -1,17 +1,19 @@
-"""Model requests: intents, replies, failures, retries, and structured output."""
+"""Turns and their model requests: intents, replies, failures, retries, and structured output."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+from windlass.events.tools.permissions import AnyDetail
+from windlass.events.values.access import SandboxTerms
+from windlass.events.values.blocks import JsonObject, ReplyBlock, Value
+from windlass.events.values.failures import Failure, FinishReason
+from windlass.events.values.items import ProposedCall
+from windlass.events.values.specs import ModelRef, Spawning, Trait
+from windlass.events.values.usage import Initiator, Lane, Price, Quota, Usage
+
 from .base import Category, Decision, Fact, Fraction, Nat
-from .blocks import JsonObject, ReplyBlock, Value
-from .failures import Failure, FinishReason
 from .hooks import HookRuling
-from .items import ProposedCall
-from .permissions import AnyDetail
-from .specs import ModelRef
-from .usage import Initiator, Lane, Price, Quota, Usage
 
 AsideLane = Literal["judge", "tool"]
 """The lanes of requests that something else than the conversation makes: they change no turn and no history."""
@@ -59,6 +61,15 @@ class ModelRequested(Decision, frozen=True, kw_only=True, tag="model.requested")
     """Of a model that is not the session's own."""
 
 
+class Touched(Value, frozen=True, kw_only=True):
+    """What a call would touch, as its tool says: what policies judge it by, then and later."""
+
+    paths: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+
 class Prepared(Value, frozen=True, kw_only=True):
     """What the host found out about a call before the gate: whether its arguments fit the schema, their digest in
     canonical form, which conditions of the policy hold, what a person would be shown."""
@@ -71,6 +82,24 @@ class Prepared(Value, frozen=True, kw_only=True):
     subject: str | None = None
     detail: AnyDetail | None = None
     labels: tuple[str, ...] = ()
+    traits: tuple[Trait, ...] | None = None
+    """What this very call does, if that is less than its tool can do."""
+    exact: bool = True
+    """Whether the host knows all that the call touches; a pattern may stand for it only then."""
+    touched: Touched | None = None
+    """What the call would touch; None if nothing was said of it."""
+    confined: bool = False
+    """Whether it runs in a sandbox that confines files and network."""
+    sandbox: SandboxTerms | None = None
+    """The sandbox that it would run in, and what it would be given there; None if it runs in none, or nobody asked."""
+    unclear: str | None = None
+    """Why the host cannot say what the call is about, so that somebody is asked."""
+    sensitive: str | None = None
+    """Why somebody is asked about the call whatever stands for it."""
+    spawning: Spawning | None = None
+    """What it says about the child session that it starts, if it starts one."""
+    basis: str = ""
+    """What the host saw that the call would change, as its tool writes it down; an approval holds for this alone."""
 
 
 class ReplyCall(Value, frozen=True, kw_only=True):
@@ -138,6 +167,18 @@ class ModelFailed(Fact, frozen=True, kw_only=True, tag="model.failed"):
     hooks: tuple[HookRuling, ...] = ()
 
 
+class ModelDropped(Decision, frozen=True, kw_only=True, tag="model.dropped"):
+    """A request that was under way is cut off, and its answer is not waited for. What it may have cost is booked in
+    full, as an estimate."""
+
+    CATEGORY: ClassVar[Category] = "syscall"
+    request_id: str
+    lane: Lane = "main"
+    reason: Literal["signal"] = "signal"
+    usage: Usage = Usage()
+    cost_nanos: Nat = 0
+
+
 class RetryPlan(Value, frozen=True, kw_only=True):
     """How long to wait before the next attempt, and why exactly so long."""
 
@@ -159,7 +200,9 @@ class RetryPlanned(Decision, frozen=True, kw_only=True, tag="retry.planned"):
     plan: RetryPlan
 
 
-PrefixReason = Literal["model", "tools", "instructions", "compaction", "rewind", "output", "elision", "erasure"]
+PrefixReason = Literal[
+    "model", "tools", "instructions", "compaction", "rewind", "output", "elision", "erasure", "skills"
+]
 
 
 class PrefixChanged(Decision, frozen=True, kw_only=True, tag="prefix.changed"):
@@ -191,3 +234,20 @@ class OutputFailed(Decision, frozen=True, kw_only=True, tag="output.failed"):
     reply_seq: Nat
     attempts: Nat
     errors: tuple[str, ...]
+
+
+class TurnStarted(Decision, frozen=True, kw_only=True, tag="turn.started"):
+    """One model call and the tool calls it will ask for begin. `absorbs` are the prompts that enter the history now."""
+
+    turn_id: str
+    number: Nat
+    absorbs: tuple[Nat, ...] = ()
+    notes: tuple[str, ...] = ()
+    wrap_up: bool = False
+
+
+class TurnFinished(Decision, frozen=True, kw_only=True, tag="turn.finished"):
+    """The turn's reply is in and each of its calls has its one result."""
+
+    finish: FinishReason | None = None
+    calls: Nat = 0

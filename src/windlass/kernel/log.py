@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
 
-from windlass.events import codec, record
 from windlass.events.base import Event, Fact
 from windlass.events.context import CompactionFinished, CompactionUndone, ContextTruncated
 from windlass.events.errors import CodecError, Damaged, KernelError, NeedsNewer, Refused
-from windlass.events.sessions import SessionForked, SessionRewound
-from windlass.events.specs import ItemRef
+from windlass.events.sessions import SessionRewound
+from windlass.events.stored import codec, record
+from windlass.events.values.specs import ItemRef
+from windlass.kernel import parts
+from windlass.kernel.fold import evolve, evolve_all, tick
+from windlass.kernel.phases import New
+from windlass.kernel.state import STATE_VERSION, State
+from windlass.kernel.step import step
 
-from .decide import LEGAL, step
-from .evolve import evolve, evolve_all, tick
-from .state import STATE_VERSION, New, State
-
-KERNEL_VERSION = "1"
+KERNEL_VERSION = "3"
 PROBLEMS_MAX = 100
+SNAPSHOT_DIGEST_BYTES = 16
 COMPACTED = (CompactionFinished, ContextTruncated)
 
 
@@ -37,35 +40,27 @@ def _fold(state: State, first_seq: int, at_ms: int, events: list[Event | codec.U
     evolve_all(state, events)
 
 
-def fold(appends: Iterable[codec.Appended], state: State | None = None) -> State:
-    """The state that some appends add up to, from nothing or from an earlier state (which is changed)."""
-    found = state if state is not None else State()
-    for append in appends:
-        fold_append(found, append)
-    return found
-
-
 def fold_lines(lines: Iterable[bytes], state: State | None = None) -> State:
-    """The state of a log as stored. Reads no content."""
-    found = state if state is not None else State()
+    """The state of a log as stored, from nothing or from an earlier state (which is changed). Reads no content."""
+    folded = state if state is not None else State()
     read = codec.skeletons
     for line in lines:
         first_seq, at_ms, events = read(line)
-        _fold(found, first_seq, at_ms, events)
-    return found
+        _fold(folded, first_seq, at_ms, events)
+    return folded
 
 
 def visible(state: State) -> tuple[ItemRef, ...]:
     """The history as it could be gone back to: a reply whose calls are still open is no part of it yet."""
     turn = state.turn
-    if turn is None or turn.reply_seq is None or not turn.calls:
-        return tuple(state.history)
-    return tuple(ref for ref in state.history if ref.seq != turn.reply_seq)
+    if not turn.open or not turn.calls:
+        return tuple(state.history.items)
+    return tuple(ref for ref in state.history.items if ref.seq != turn.reply_seq)
 
 
 def before_compaction(lines: Iterable[bytes]) -> tuple[ItemRef, ...]:
     """What the last compaction of a log took out of sight, put back: the history just before it, then what came since.
-    Empty where there is none to undo."""
+    Empty if there is none to undo."""
     state = State()
     found: list[tuple[list[ItemRef], set[tuple[int, str]]]] = []
     for line in lines:
@@ -74,10 +69,10 @@ def before_compaction(lines: Iterable[bytes]) -> tuple[ItemRef, ...]:
             if known is None:
                 state.seq += 1
                 continue
-            earlier = state.history[:] if isinstance(known, COMPACTED) else []
+            earlier = state.history.items[:] if isinstance(known, COMPACTED) else []
             evolve(state, known)
             if isinstance(known, COMPACTED):
-                found.append((earlier, {(ref.seq, ref.part) for ref in state.history}))
+                found.append((earlier, {(ref.seq, ref.part) for ref in state.history.items}))
             elif isinstance(known, CompactionUndone):
                 found.pop()
             elif isinstance(known, SessionRewound):
@@ -93,38 +88,50 @@ def state_hash(state: State) -> str:
     return hashlib.blake2b(msgspec.msgpack.encode(state), digest_size=16).hexdigest()
 
 
-_snapshots = msgspec.msgpack.Decoder(State)
+@functools.cache
+def _snapshots() -> msgspec.msgpack.Decoder[State]:
+    return msgspec.msgpack.Decoder(State)
 
 
 def dump(state: State) -> bytes:
-    """A state as a snapshot's bytes."""
-    return msgspec.msgpack.encode(state)
+    """A state as a snapshot's bytes, which begin with their digest: no chain covers them."""
+    data = msgspec.msgpack.encode(state)
+    return _digest(data) + data
 
 
 def load(data: bytes) -> State:
-    """A state from a snapshot. Raises `CodecError` where the bytes are none of this version."""
+    """A state from a snapshot. Raises `CodecError` if the bytes are none of this version, or are not as written."""
+    body = data[SNAPSHOT_DIGEST_BYTES:]
+    if _digest(body) != data[:SNAPSHOT_DIGEST_BYTES]:
+        raise CodecError("snapshot: its bytes are not what was written")
     try:
-        return _snapshots.decode(data)
+        return _snapshots().decode(body)
     except msgspec.DecodeError as error:
         raise CodecError(f"snapshot: {error}") from error
 
 
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=SNAPSHOT_DIGEST_BYTES).digest()
+
+
 def copy(state: State) -> State:
     """An independent copy."""
-    return load(dump(state))
+    return _snapshots().decode(msgspec.msgpack.encode(state))
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong where. `drift` is no damage: the kernel would decide otherwise today."""
+    """What is wrong where. `drift` is no damage: the kernel would decide otherwise today. Nor is `newer`: the log is
+    as it was written, by a version that knows more than this one."""
 
     level: Literal["chain", "legal", "decisions"]
     seq: int
     message: str
     drift: bool = False
+    newer: bool = False
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a verification found. `sound` = nothing is damaged; there may be drift."""
+    """What a verification found. `sound` = nothing is damaged; there may be drift, or what a newer version wrote."""
 
     records: int
     problems: list[Problem]
@@ -132,11 +139,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sound(self) -> bool:
-        return not any(not problem.drift for problem in self.problems)
+        return all(problem.drift or problem.newer for problem in self.problems)
 
 
 def verify(lines: Sequence[bytes], *, start: State | None = None, prev_hash: str = record.GENESIS) -> Report:
-    """Checks a log: the chain holds; every event is legal where it stands; `decide`, run again over the facts, gives
+    """Checks a log: the chain holds; every event is legal where it stands; `step`, run again over the facts, gives
     the same decisions. A forked log is checked from its origin's state (`start`) and hash."""
     state = copy(start) if start is not None else State()
     problems: list[Problem] = []
@@ -145,8 +152,12 @@ def verify(lines: Sequence[bytes], *, start: State | None = None, prev_hash: str
         try:
             record.check(line, prev_hash=prev_hash, expected_seq=seq)
             append = codec.decode(line)
-        except (Damaged, CodecError) as error:
+        except Damaged as error:
             problems.append(Problem(level="chain", seq=seq, message=str(error)))
+            break
+        except CodecError as error:
+            # Its hash holds, so it is what somebody wrote.
+            problems.append(Problem(level="legal", seq=seq, message=_newer(error), newer=True))
             break
         prev_hash = append.hash
         try:
@@ -155,11 +166,15 @@ def verify(lines: Sequence[bytes], *, start: State | None = None, prev_hash: str
             problems.append(Problem(level="legal", seq=seq, message=str(error)))
             break
         except NeedsNewer as error:
-            problems.append(Problem(level="legal", seq=seq, message=str(error)))
+            problems.append(Problem(level="legal", seq=seq, message=_newer(error), newer=True))
             break
         if len(problems) >= PROBLEMS_MAX:
             break
     return Report(records=state.seq, problems=problems, state=state)
+
+
+def _newer(error: CodecError) -> str:
+    return f"written by a newer version of windlass, and checked up to here: {error}"
 
 
 def _verify_append(state: State, append: codec.Appended, problems: list[Problem]) -> State:
@@ -167,7 +182,7 @@ def _verify_append(state: State, append: codec.Appended, problems: list[Problem]
     fact = append.events[0]
     erased = any(isinstance(event, Event) and event.erased is not None for event in append.events)
     unknown = any(isinstance(event, codec.Unknown) for event in append.events)
-    if not unknown and (not isinstance(fact, Fact) or type(fact) not in LEGAL):
+    if not unknown and (not isinstance(fact, Fact) or type(fact) not in parts.TABLES.facts):
         raise KernelError(f"event {append.first_seq}: an append begins with a fact")
     if any(isinstance(event, Fact) for event in append.events[1:]):
         raise KernelError(f"append {append.first_seq}: one append holds one fact")
@@ -191,11 +206,6 @@ def _verify_append(state: State, append: codec.Appended, problems: list[Problem]
     return state
 
 
-def begins_fork(append: codec.Appended) -> bool:
-    """Whether this append is the first of a forked log."""
-    return isinstance(append.events[0], SessionForked)
-
-
 def is_new(state: State) -> bool:
     """Whether nothing has happened yet."""
     return isinstance(state.phase, New)
@@ -207,10 +217,8 @@ __all__ = [
     "Problem",
     "Report",
     "before_compaction",
-    "begins_fork",
     "copy",
     "dump",
-    "fold",
     "fold_append",
     "fold_lines",
     "is_new",

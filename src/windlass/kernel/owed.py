@@ -1,70 +1,81 @@
-"""What is owed is a function of the state: recovery after a crash is to fold the log and perform what this returns."""
+"""What is owed and what is open, read off the state: recovery after a crash is to fold the log and perform what this
+returns. Each question goes over the list of parts."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import assert_never
+
 import msgspec
 
-from windlass.events.ids import idempotency_key
-from windlass.events.specs import ToolSpec
-
-from . import requests
-from . import state as st
-from .effects import AnyEffect, AskPerson, AwaitClient, CallModel, PageOut, PrepareCall, RunTool, SetTimer
-from .state import Call, State
+from windlass.kernel import parts
+from windlass.kernel.effects import AnyEffect, SetTimer
+from windlass.kernel.part import Open
+from windlass.kernel.phases import (
+    Asked,
+    Asleep,
+    AwaitingModel,
+    AwaitingTools,
+    BackingOff,
+    Between,
+    Compacting,
+    Idle,
+    New,
+)
+from windlass.kernel.state import State
 
 
 def owed(state: State) -> tuple[AnyEffect, ...]:
     """The effects that should be under way now. Only intents of the current epoch are among them."""
-    effects: list[AnyEffect] = [
-        SetTimer(effect_id=timer.timer_id, timer_id=timer.timer_id, at_ms=timer.at_ms, kind=timer.kind)
-        for timer in state.timers.values()
-    ]
-    effects += [PageOut(effect_id=f"page/{seq}", paged_seq=seq) for seq in state.paged]
-    if not state.active:
-        return tuple(effects)
-    left = requests.time_left_ms(state)
-    for request in state.requests.values():
-        if request.epoch == state.epoch:
-            effects.append(
-                CallModel(
-                    effect_id=request.request_id,
-                    request_id=request.request_id,
-                    lane=request.lane,
-                    attempt=request.attempt,
-                    model=request.model,
-                    output_tokens=request.output_tokens,
-                    timeout_ms=left,
-                    asked_seq=request.asked_seq,
-                )
-            )
-    for call in state.calls.values():
-        effect = _of_call(state, call, left)
-        if effect is not None:
-            effects.append(effect)
-    for ask in state.asks.values():
-        if not ask.missed:
-            effects.append(AskPerson(effect_id=ask.ask_id, ask_id=ask.ask_id, kind=ask.kind, call_id=ask.call_id))
+    effects: list[AnyEffect] = []
+    for owes in parts.TABLES.owes:
+        effects += owes(state)
     return tuple(effects)
 
 
-def _of_call(state: State, call: Call, left_ms: int | None) -> AnyEffect | None:
-    match call.status:
-        case "requested":
-            return PrepareCall(effect_id=f"{call.call_id}/prepare", call_id=call.call_id, tool=call.tool)
-        case "started" if call.epoch == state.epoch:
-            spec = state.tools.get(call.tool) or ToolSpec(name=call.tool)
-            return RunTool(
-                effect_id=f"{call.call_id}/{call.attempt}",
-                call_id=call.call_id,
-                tool=call.tool,
-                attempt=call.attempt,
-                key=idempotency_key(state.session_id, call.call_id),
-                timeout_ms=spec.timeout_ms if left_ms is None else max(0, min(spec.timeout_ms, left_ms)),
-            )
-        case "delegated" if not call.missed:
-            return AwaitClient(effect_id=f"{call.call_id}/client", call_id=call.call_id, tool=call.tool)
-        case _:
-            return None
+def owed_at_rest(state: State) -> bool:
+    """Whether something is to be done although no run is active; a time to come is only waited for."""
+    return any(not isinstance(effect, SetTimer) for effect in owed(state))
+
+
+def opens(state: State) -> list[Open]:
+    """All that is open, in the order of the parts."""
+    things: list[Open] = []
+    for of_part in parts.TABLES.opens:
+        things += of_part(state)
+    return things
+
+
+def needs(state: State) -> Iterator[int]:
+    """The seqs whose content a request or an effect may need; some more than once."""
+    for of_part in parts.TABLES.needs:
+        yield from of_part(state)
+
+
+def next_wake_ms(things: list[Open]) -> int | None:
+    """When the first of the open things ends by itself."""
+    return min([thing.at_ms for thing in things if thing.at_ms is not None], default=None)
+
+
+def waiting_for(state: State, things: list[Open] | None = None) -> tuple[str, ...]:
+    """What a person or client would have to give, by the ids that answers name."""
+    things = opens(state) if things is None else things
+    if isinstance(state.phase, Asked) and all(thing.by in ("time", "below") for thing in things):
+        return ("credentials",)
+    asked_below = tuple(thing.open_id for thing in things if thing.by == "below" and "/" in thing.open_id)
+    return (*(thing.open_id for thing in parts.owed_by_people(things)), *asked_below)
+
+
+def waiting_words(state: State, things: list[Open] | None = None) -> tuple[str, ...]:
+    """The same for people: what each of them is, with the tool that it is about."""
+    things = opens(state) if things is None else things
+    return tuple(
+        f"{GIVEN.get(thing.kind, thing.kind)} {thing.open_id} ({thing.tool})" for thing in parts.owed_by_people(things)
+    )
+
+
+GIVEN = {"client": "result"}
+"""What is given to an open thing, if that is not its own word."""
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +83,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
     state: str
     waiting_for: tuple[str, ...]
+    """The ids that answers name."""
     owed: bool
     next_wake_ms: int | None
     agent: str
@@ -87,50 +99,45 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, str]
 
 
-def overview(state: State) -> Overview:
-    """What an index of sessions keeps about this one."""
+def overview(state: State, things: list[Open] | None = None) -> Overview:
+    """What an index of sessions keeps about this one. `things` is what it has open, if that is known already."""
+    things = opens(state) if things is None else things
+    setup, spent = state.setup, state.budget.spent
     return Overview(
         state=word_for(state),
-        waiting_for=waiting_for(state),
-        owed=state.active or bool(state.paged),
-        next_wake_ms=state.next_wake_ms,
-        agent=state.agent.name,
-        title=state.title,
+        waiting_for=waiting_for(state, things),
+        owed=state.active or owed_at_rest(state),
+        next_wake_ms=next_wake_ms(things),
+        agent=setup.agent.name,
+        title=setup.title,
         root=state.root_id or state.session_id,
         parent=state.parent_id,
         scope=state.scope,
         created_ms=state.started_ms,
         updated_ms=state.now_ms,
-        input_tokens=state.spent.tally.input_tokens,
-        output_tokens=state.spent.tally.output_tokens,
-        cost_nanos=state.spent.cost_nanos,
-        metadata=dict(state.metadata),
+        input_tokens=spent.tally.input_tokens,
+        output_tokens=spent.tally.output_tokens,
+        cost_nanos=spent.cost_nanos,
+        metadata=dict(setup.metadata),
     )
 
 
 def word_for(state: State) -> str:
     """What it does, in a word."""
+    if state.active:
+        return "running"
     match state.phase:
-        case st.New():
+        case New():
             return "new"
-        case st.Idle():
-            return "idle"
-        case st.Asked():
+        case Idle():
+            if state.schedule.next_ms is not None:
+                return "sleeping"
+            return "parked" if state.losses.parked else "idle"
+        case Asked():
             return "asked"
-        case st.Asleep():
+        case Asleep():
             return "sleeping"
-        case _:
+        case Between() | AwaitingModel() | BackingOff() | AwaitingTools() | Compacting():
             return "running"
-
-
-def waiting_for(state: State) -> tuple[str, ...]:
-    """What a person or client would have to give, by id."""
-    if isinstance(state.phase, st.Asked) and not state.calls:
-        return ("credentials",)
-    asks = [f"{ask.kind} {ask.ask_id} ({ask.tool})" for ask in state.asks.values()]
-    for call in state.calls.values():
-        if call.status in ("delegated", "suspended"):
-            asks.append(f"result {call.call_id} ({call.tool})")
-        elif call.status == "unknown":
-            asks.append(f"settle {call.call_id} ({call.tool})")
-    return tuple(asks)
+        case _:
+            assert_never(state.phase)

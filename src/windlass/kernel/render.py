@@ -7,21 +7,38 @@ for an item never changes while the item stays visible, so a request begins with
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import assert_never
 
 import msgspec
 
-from windlass.events import calls as ce
-from windlass.events import context as xe
-from windlass.events import permissions as pe
-from windlass.events import questions as qe
-from windlass.events import runs as re_
-from windlass.events import sessions as se
-from windlass.events import turns as te
 from windlass.events.base import Event
-from windlass.events.blocks import CallSlot, GeneratedImage, InputBlock, ResultBlock, Terminal, Text
+from windlass.events.children import ChildFinished, ChildOpened
+from windlass.events.commands import PromptBody, PromptReceived, QueueEdited
+from windlass.events.context import ContextPagedIn
 from windlass.events.errors import KernelError
-from windlass.events.ids import call_id as id_of_call
-from windlass.events.items import (
+from windlass.events.questions import AnswerReceived
+from windlass.events.runs import CancelReceived, InterruptReceived
+from windlass.events.sessions import SessionStarted
+from windlass.events.signals import SignalReceived
+from windlass.events.skills import SkillReceived
+from windlass.events.timers import TimerCancelled, TimerFired
+from windlass.events.tools.calls import (
+    RepeatWarned,
+    ResultReceived,
+    ToolCancelled,
+    ToolDenied,
+    ToolFinished,
+    ToolOutcomeUnknown,
+    ToolResolved,
+    ToolSettled,
+    ToolTimedOut,
+)
+from windlass.events.tools.jobs import JobDropped, JobFinished, JobStarted
+from windlass.events.tools.permissions import PermissionDenied
+from windlass.events.turns import ModelReplied, OutputRejected, ReplyCall, TurnStarted
+from windlass.events.values.blocks import CallSlot, GeneratedImage, InputBlock, ResultBlock, Terminal, Text
+from windlass.events.values.ids import call_id as id_of_call
+from windlass.events.values.items import (
     AssistantItem,
     AssistantPart,
     CallPart,
@@ -30,8 +47,9 @@ from windlass.events.items import (
     ResultItem,
     UserItem,
 )
-from windlass.events.specs import ItemRef
+from windlass.events.values.specs import ItemRef
 
+from .attached import attached
 from .state import State
 
 Lookup = Callable[[int], Event]
@@ -54,7 +72,6 @@ CANCELLED: dict[str, str] = {
     "cancelled": "cancelled by the user",
     "interrupted": "interrupted by the user",
     "superseded": "not run: the user went on with something else",
-    "budget": "not run: the budget is used up",
     "not_carried_over": "not carried over into this fork of the session",
     "forced": "given up: the tool was taken away",
 }
@@ -64,27 +81,26 @@ def render(state: State, lookup: Lookup, names: Names | None = None) -> list[His
     """The items of the history as the next request would carry them, open calls closed by a placeholder."""
     items: list[HistoryItem] = []
     names = {} if names is None else names
-    for ref in state.history:
+    for ref in state.history.items:
         items.append(item(ref, lookup, names))
-    if state.turn is not None:
+    if state.turn.open:
         items.extend(_of_open_turn(state, lookup, names))
-    for ref in state.notes:
+    for ref in state.history.notes:
         items.append(item(ref, lookup, names))
     return items
 
 
 def _of_open_turn(state: State, lookup: Lookup, names: Names) -> list[HistoryItem]:
-    assert state.turn is not None
     reply_seq = state.turn.reply_seq
     if reply_seq is None:
         return []
     reply = lookup(reply_seq)
-    assert isinstance(reply, te.ModelReplied)
+    assert isinstance(reply, ModelReplied)
     found: list[HistoryItem] = []
     for ordinal in range(reply.calls):
         # A log that was cut inside of an append may end before the call was requested.
         name = id_of_call(reply_seq, ordinal)
-        call = state.calls.get(name)
+        call = state.calls.by_id.get(name)
         if call is not None and call.closed_seq is not None:
             ref = ItemRef(seq=call.closed_seq, kind="result", part=name)
             found.append(item(ref, lookup, names))
@@ -121,24 +137,33 @@ def item(ref: ItemRef, lookup: Lookup, names: Names) -> HistoryItem:
             return note(ref, event)
         case "import":
             return imported(ref, event)
+        case _:
+            assert_never(ref.kind)
 
 
 def user(ref: ItemRef, event: Event) -> UserItem:
-    if isinstance(event, re_.QueueEdited):
-        rewritten = event.body.edits[ref.part].content if event.body is not None else _said(ERASED)
+    if isinstance(event, QueueEdited):
+        rewritten = prompted(event.body.edits[ref.part]) if event.body is not None else _said(ERASED)
         return UserItem(key=f"{ref.seq}:{ref.part}", content=rewritten)
-    if not isinstance(event, re_.PromptReceived):
+    if not isinstance(event, PromptReceived):
         raise KernelError(f"event {ref.seq} is not a prompt")
-    content: tuple[InputBlock, ...] = event.body.content if event.body is not None else (Text(text=ERASED),)
+    content = prompted(event.body) if event.body is not None else _said(ERASED)
     origin = event.origin.kind if event.origin.kind != "person" or event.origin.hidden else "person"
     return UserItem(key=str(ref.seq), content=content, origin=origin)
 
 
+def prompted(body: PromptBody) -> tuple[InputBlock, ...]:
+    """What a model is given of a prompt: its words, then what is attached to them."""
+    if not body.attachments:
+        return body.content
+    return (*body.content, *(block for attachment in body.attachments for block in attached(attachment)))
+
+
 def assistant(ref: ItemRef, event: Event, names: Names) -> AssistantItem:
-    if isinstance(event, re_.InterruptReceived | re_.CancelReceived):
+    if isinstance(event, InterruptReceived | CancelReceived):
         text = event.body.text if event.body is not None else ERASED
         return AssistantItem(key=str(ref.seq), content=(Text(text=text or "[interrupted]"),))
-    if not isinstance(event, te.ModelReplied):
+    if not isinstance(event, ModelReplied):
         raise KernelError(f"event {ref.seq} is not a reply")
     parts: list[AssistantPart] = []
     if event.body is None:
@@ -164,7 +189,7 @@ def assistant(ref: ItemRef, event: Event, names: Names) -> AssistantItem:
     return AssistantItem(key=str(ref.seq), content=tuple(parts), provider=event.provider, model=event.model)
 
 
-def call_part(seq: int, found: te.ReplyCall, names: Names) -> CallPart:
+def call_part(seq: int, found: ReplyCall, names: Names) -> CallPart:
     call = found.call
     name = id_of_call(seq, call.ordinal)
     names[name] = (call.tool, call.provider_call_id)
@@ -183,7 +208,7 @@ def call_part(seq: int, found: te.ReplyCall, names: Names) -> CallPart:
 def result(ref: ItemRef, event: Event, lookup: Lookup, names: Names) -> ResultItem:
     tool, provider_call_id = names.get(ref.part, ("unknown", None))
     content, is_error = outcome(event)
-    if isinstance(event, ce.ToolDenied) and (said := feedback(lookup, event)):
+    if isinstance(event, ToolDenied) and (said := feedback(lookup, event)):
         content = (*content, Text(text=f"They said: {said}"))
     key = f"{ref.seq}:{ref.part}"
     if ref.elided:
@@ -202,32 +227,36 @@ def result(ref: ItemRef, event: Event, lookup: Lookup, names: Names) -> ResultIt
 def outcome(event: Event) -> tuple[tuple[ResultBlock, ...], bool]:
     """What a model is told about how a call ended, and whether that is an error."""
     match event:
-        case ce.ToolFinished() | ce.ResultReceived():
+        case ToolFinished() | ResultReceived() | ChildFinished():
             return (event.body.content if event.body is not None else _said(ERASED)), not event.ok
-        case ce.ToolTimedOut():
+        case ChildOpened():
+            return _said(f"{event.child_id} works in the background; you are told of its end"), False
+        case JobStarted():
+            return (event.body.content if event.body is not None else _said(ERASED)), False
+        case ToolTimedOut():
             shown = event.body.content if event.body is not None else ()
             return (*_said(f"timed out after {event.timeout_ms} ms"), *shown), True
-        case ce.ToolResolved():
+        case ToolResolved():
             return _said(event.text), not event.ok
-        case ce.ToolDenied():
+        case ToolDenied():
             return _said(f"not run ({event.reason.replace('_', ' ')}): {event.detail}"), True
-        case ce.ToolCancelled():
+        case ToolCancelled():
             text = CANCELLED[event.reason]
             more = "; it had started, so it may have had effects" if event.started else ""
             return _said(text + more), True
-        case ce.ToolOutcomeUnknown():
+        case ToolOutcomeUnknown():
             return _said("outcome unknown: it was cut off while running and may or may not have had its effect"), True
-        case ce.ToolSettled():
+        case ToolSettled():
             if event.outcome == "did_not_happen":
                 return _said("a person checked: it did not happen"), True
             return (event.body.content if event.body is not None else _said("a person checked: it happened")), False
-        case qe.AnswerReceived():
+        case AnswerReceived():
             return _said(answered(event)), event.outcome == "cancelled"
         case _:
             raise KernelError(f"{event.__struct_config__.tag} is not how a call ends")
 
 
-def answered(event: qe.AnswerReceived) -> str:
+def answered(event: AnswerReceived) -> str:
     """An answer in words."""
     if event.outcome == "cancelled":
         return "the question was closed without an answer"
@@ -252,7 +281,7 @@ def answered(event: qe.AnswerReceived) -> str:
 
 
 def summary(ref: ItemRef, event: Event) -> UserItem:
-    if not isinstance(event, te.ModelReplied):
+    if not isinstance(event, ModelReplied):
         raise KernelError(f"event {ref.seq} is not a summary")
     text = ERASED
     if event.body is not None:
@@ -269,21 +298,31 @@ def note(ref: ItemRef, event: Event) -> UserItem:
 def note_content(ref: ItemRef, event: Event) -> tuple[InputBlock, ...]:
     """What the runtime tells the model on somebody's behalf."""
     match event:
-        case re_.TurnStarted():
+        case TurnStarted():
             return _said(NOTES[ref.part])
-        case re_.TimerFired():
+        case TimerFired():
             return _said("The timer that you set has fired.")
-        case re_.TimerCancelled():
+        case TimerCancelled():
             return _said("You were woken before the time that you set.")
-        case re_.SignalReceived():
+        case SignalReceived():
             text = event.body.text if event.body is not None else ""
             return _said(f"[signal {event.kind} from {event.source or 'outside'}] {text}".rstrip())
-        case te.OutputRejected():
+        case SkillReceived():
+            return _said(event.body.text if event.body is not None else ERASED)
+        case JobFinished():
+            return job_ended(event)
+        case ChildFinished():
+            content, _ = outcome(event)
+            shown = tuple(block for block in content if not isinstance(block, Terminal))
+            return (*_said(f"[the child session {event.child_id} has ended: {event.status}]"), *shown)
+        case JobDropped():
+            return _said(f"Job {event.job_id} belongs to the session that this one was made from; it is not here.")
+        case OutputRejected():
             errors = "\n".join(f"- {error}" for error in event.errors)
             return _said(f"Your answer does not fit the required schema:\n{errors}\nAnswer again.")
-        case ce.RepeatWarned():
+        case RepeatWarned():
             return _said(f"You have made the same call {event.count} times. Try something else.")
-        case xe.ContextPagedIn():
+        case ContextPagedIn():
             return _said("[recalled] " + (event.body.text if event.body is not None else ERASED))
         case _:
             content, _ = outcome(event)
@@ -292,8 +331,18 @@ def note_content(ref: ItemRef, event: Event) -> tuple[InputBlock, ...]:
             return (*_said(f"[the user ran a tool, call {ref.part}]"), *shown, *texts)
 
 
+def job_ended(event: JobFinished) -> tuple[InputBlock, ...]:
+    """What the model is told of the end of a job."""
+    code = f" with exit code {event.exit_code}" if event.exit_code is not None else ""
+    title = f": {event.body.title}" if event.body is not None and event.body.title else ""
+    shown = event.body.content if event.body is not None else _said(ERASED)
+    texts = tuple(Text(text=block.text) for block in shown if isinstance(block, Text | Terminal) and block.text)
+    seconds = event.duration_ms / 1000
+    return (*_said(f"[background job {event.job_id} {event.status}{code} after {seconds:.1f} s{title}]"), *texts)
+
+
 def imported(ref: ItemRef, event: Event) -> HistoryItem:
-    if not isinstance(event, se.SessionStarted):
+    if not isinstance(event, SessionStarted):
         raise KernelError(f"event {ref.seq} holds no imported history")
     index = int(ref.part.removesuffix("+"))
     if event.body is None:
@@ -305,9 +354,9 @@ def _said(text: str) -> tuple[Text, ...]:
     return (Text(text=text),)
 
 
-def feedback(lookup: Lookup, event: ce.ToolDenied) -> str:
+def feedback(lookup: Lookup, event: ToolDenied) -> str:
     """What a person said with a denial, where they said something."""
     if event.feedback_seq is None:
         return ""
     said = lookup(event.feedback_seq)
-    return said.body.feedback if isinstance(said, pe.PermissionDenied) and said.body is not None else ""
+    return said.body.feedback if isinstance(said, PermissionDenied) and said.body is not None else ""

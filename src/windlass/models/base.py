@@ -11,10 +11,17 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from windlass.events.blocks import BlobRef, JsonObject, ReplyBlock, Value
-from windlass.events.failures import Failure, FinishReason
-from windlass.events.items import HistoryItem, ModelSettings, OutputSchema, ProposedCall, ServerToolSchema, ToolSchema
-from windlass.events.usage import Lane, Price, Quota, Usage
+from windlass.events.values.blocks import BlobRef, JsonObject, ReplyBlock, Value
+from windlass.events.values.failures import Failure, FinishReason
+from windlass.events.values.items import (
+    HistoryItem,
+    ModelSettings,
+    OutputSchema,
+    ProposedCall,
+    ServerToolSchema,
+    ToolSchema,
+)
+from windlass.events.values.usage import Lane, Price, Quota, Usage
 
 
 class CredentialUse(Value, frozen=True, kw_only=True):
@@ -31,7 +38,7 @@ CredentialGuard = Callable[[CredentialUse], Awaitable[Failure | None]]
 """Asked before a credential is looked up for a request; a failure keeps it from being used."""
 
 BlobReader = Callable[[BlobRef], Awaitable[bytes | None]]
-"""Fetches the bytes of a blob; none where they were erased."""
+"""Fetches the bytes of a blob; none if they were erased."""
 
 
 class Request(msgspec.Struct, kw_only=True):
@@ -140,16 +147,69 @@ class Model(Protocol):
     async def close(self) -> None: ...
 
 
+ARGUMENT_DEPTH_MAX = 64
+TOO_DEEP = f"arguments must not be nested deeper than {ARGUMENT_DEPTH_MAX} levels"
+
+
 def complete_args(raw: str) -> tuple[JsonObject | None, str | None]:
     """Parses the arguments of a call: an object, or the reason why it is none. Never repairs anything."""
     text = raw.strip() or "{}"
     try:
         value: Any = msgspec.json.decode(text)
+    except RecursionError:
+        return None, TOO_DEEP
     except (msgspec.DecodeError, UnicodeError) as error:
         return None, f"arguments must be valid JSON: {error}"
     if not isinstance(value, dict):
         return None, f"arguments must be a JSON object, got {json_kind(value)}"
+    if is_deep(value):
+        return None, TOO_DEEP
+    if text.count('":') != _names_in(value) and (twice := _named_twice(text)) is not None:
+        return None, f"arguments must not name anything twice, and {twice!r} is"
     return value, None
+
+
+def is_deep(value: Any) -> bool:
+    """Whether a value is nested deeper than arguments may be. Everything behind this may go into it by recursion."""
+    level = [value]
+    for _ in range(ARGUMENT_DEPTH_MAX):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _names_in(value: Any) -> int:
+    """How many names the objects in a value have, all levels together."""
+    count, waiting = 0, [value]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, dict):
+            count += len(inner)
+            waiting += inner.values()
+        elif isinstance(inner, list):
+            waiting += inner
+    return count
+
+
+def _named_twice(text: str) -> str | None:
+    """A name that one object has twice. Who judges a call and who runs it might each take another of the two."""
+    import json
+
+    twice: list[str] = []
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            twice.append(next(name for name in names if names.count(name) > 1))
+
+    json.loads(text, object_pairs_hook=note)
+    return twice[0] if twice else None
 
 
 def json_kind(value: object) -> str:

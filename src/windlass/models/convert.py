@@ -10,17 +10,17 @@ from typing import Literal, get_args
 
 import msgspec
 
-from windlass.events.blocks import JsonObject
 from windlass.events.errors import UsageError
-from windlass.events.items import HistoryItem
+from windlass.events.values.blocks import JsonObject
+from windlass.events.values.items import HistoryItem
+from windlass.models.catalogue.endpoints import ENDPOINTS, Endpoint, WireName
+from windlass.models.wires.anthropic.importer import import_messages
+from windlass.models.wires.gemini.importer import import_gemini
+from windlass.models.wires.imported_items import Imported
+from windlass.models.wires.openai_chat.importer import import_chat
+from windlass.models.wires.openai_responses.importer import import_responses
 
 from .base import ModelInfo, Request
-from .convert_chat import import_chat
-from .convert_gemini import import_gemini
-from .convert_messages import import_messages
-from .convert_read import Imported
-from .convert_responses import import_responses
-from .endpoints import ENDPOINTS, Endpoint, WireName
 
 HistoryFormat = Literal["anthropic", "openai_chat", "openai_responses", "gemini"]
 
@@ -102,7 +102,7 @@ def export_history(
 ) -> list[JsonObject]:
     """The items as a message list of a format, exactly as a request would carry them. In Chat Completions the
     instructions are its first message; the other formats keep them beside the list."""
-    from .wire import WireModel
+    from windlass.models.transport.http_model import WireModel
 
     where = endpoint or ENDPOINTS[ENDPOINT_OF[format]]
     known = info or ModelInfo(name=where.name, provider=where.name, model="export", documents=True)

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 
 from windlass.events.errors import UsageError
-from windlass.events.failures import Failure
+from windlass.events.values.failures import Failure
 
 from .base import Delta, Model, ModelInfo, Reply, Request
 
@@ -22,7 +22,6 @@ FALLS_BACK: frozenset[str] = frozenset(
         "no_credentials",
         "permission",
         "invalid_model",
-        "unsupported",
         "server_error",
         "connect_failed",
         "connection_reset",

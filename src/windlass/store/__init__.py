@@ -28,9 +28,10 @@ SQLITE_SUFFIXES = (".db", ".sqlite", ".sqlite3")
 JSONL_SUFFIX = ".jsonl.d"
 
 
-async def open_store(place: str | pathlib.Path, *, durability: Durability = "full") -> Store:
+async def open_store(place: str | pathlib.Path, *, durability: Durability = "full", look: bool = False) -> Store:
     """Opens the store at a place, making it if need be: `:memory:`; a file `*.db` (SQLite); a directory, or a path that
-    ends in `.jsonl.d` (JSON lines). `sqlite:PATH` and `jsonl:PATH` say it outright."""
+    ends in `.jsonl.d` (JSON lines). `sqlite:PATH` and `jsonl:PATH` say it outright. With `look` none is made, and one
+    that cannot be written, such as on read-only media, is opened for reading."""
     if durability not in ("full", "normal"):
         raise UsageError(f"durability is 'full' or 'normal', not {durability!r}")
     text = str(place)
@@ -43,12 +44,12 @@ async def open_store(place: str | pathlib.Path, *, durability: Durability = "ful
         path = pathlib.Path(place)
         kind = _kind_of(path)
     if kind == "sqlite":
-        from .sqlite import SqliteStore
+        from windlass.store.sqlite.store import SqliteStore
 
-        return await SqliteStore.open(path, durability=durability)
-    from .jsonl import JsonlStore
+        return await SqliteStore.open(path, durability=durability, look=look)
+    from windlass.store.jsonl.store import JsonlStore
 
-    return await JsonlStore.open(path, durability=durability)
+    return await JsonlStore.open(path, durability=durability, look=look)
 
 
 def _kind_of(path: pathlib.Path) -> str:

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from windlass.events import record
 from windlass.events.errors import Damaged, NotFound
-from windlass.events.record import GENESIS, Sealed
+from windlass.events.stored import record
+from windlass.events.stored.record import GENESIS, Sealed
 
 from .base import Head, Key, Origin, Store
 
@@ -42,18 +42,26 @@ async def origins(store: Store, key: Key) -> list[tuple[Key, int | None]]:
 
 async def history(store: Store, key: Key, *, after: int = 0, until: int | None = None) -> AsyncIterator[Sealed]:
     """The appends of a session from the beginning of its oldest origin, as if it were one log: those that begin after
-    `after` and end at or before `until`."""
+    `after` and end at or before `until`. Raises `Damaged` where one does not continue the one before it."""
+    last: Sealed | None = None
     for part, limit in await origins(store, key):
         if limit is not None and limit <= after:
             continue
         end = limit if until is None else until if limit is None else min(limit, until)
-        async for sealed in store.read(part, after=after, until=end):
+        async for sealed in store.log.read(part, after=after, until=end):
+            if last is not None and (sealed.prev_hash != last.hash or sealed.first_seq != last.last_seq + 1):
+                raise Damaged(
+                    f"session {key.session!r}: append {sealed.first_seq} does not continue the one that ends at "
+                    f"{last.last_seq}",
+                    seq=last.last_seq + 1,
+                )
             yield sealed
+            last = sealed
 
 
 async def verify_chain(store: Store, key: Key) -> Verified:
     """Walks every hash from the first record of the oldest origin to the head. Raises `Damaged`, which names the seq,
-    where a line, a link or an origin's hash does not hold."""
+    if a line, a link or an origin's hash does not hold."""
     head = await _head(store, key)
     links = await _links(store, key, head.origin)
     seq, chain, appends = 0, GENESIS, 0
@@ -87,7 +95,7 @@ async def _links(store: Store, key: Key, origin: Origin | None) -> dict[int, str
 
 
 async def _head(store: Store, key: Key) -> Head:
-    head = await store.head(key)
+    head = await store.log.head(key)
     if head is None:
         raise NotFound(f"tenant {key.tenant!r} has no session {key.session!r}")
     return head

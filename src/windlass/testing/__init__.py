@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 _PLACES = {
     "Capabilities": "windlass.store.base",
-    "Ledger": "windlass.testing.ledger",
+    "Ledger": "windlass.testing.effect_ledger",
     "ModelServer": "windlass.testing.model_server",
     "RecordedModel": "windlass.testing.recorded",
     "RecordingModel": "windlass.testing.recorded",
@@ -27,11 +27,12 @@ _PLACES = {
 
 if TYPE_CHECKING:
     from windlass.store.base import Capabilities
-    from windlass.testing.ledger import Ledger
-    from windlass.testing.model_server import ModelServer
-    from windlass.testing.recorded import RecordedModel, RecordingModel
-    from windlass.testing.scripted import ScriptedModel, by_history, call, fail, hang, pause, think, turn
-    from windlass.testing.store_kit import StoreCase, applicable
+
+    from .effect_ledger import Ledger
+    from .model_server import ModelServer
+    from .recorded import RecordedModel, RecordingModel
+    from .scripted import ScriptedModel, by_history, call, fail, hang, pause, think, turn
+    from .store_kit import StoreCase, applicable
 
 __all__ = [
     "Capabilities",

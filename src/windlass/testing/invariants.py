@@ -6,29 +6,66 @@ Used by the property tests and by the simulator. Raises `Broken` with the rule a
 from __future__ import annotations
 
 from collections import Counter
+from typing import assert_never
 
-from windlass.events import calls as ce
-from windlass.events import context as xe
-from windlass.events import permissions as pe
-from windlass.events import questions as qe
-from windlass.events import runs as re_
-from windlass.events import turns as te
 from windlass.events.base import Command, Event, name_of
+from windlass.events.children import ChildFinished, ChildOpened, ChildStarted, ChildStopped
+from windlass.events.commands import CommandCompleted, CommandRefused, PromptReceived, QueueChanged
+from windlass.events.context import ContextArchived, ContextPagedOut
 from windlass.events.hooks import HookRuled, HookRuling
-from windlass.events.ids import prompt_id, timer_id
-from windlass.events.items import AssistantItem, CallPart, HistoryItem, ResultItem, UserItem
-from windlass.events.sessions import SessionForked, SessionResumed, SessionStarted
-from windlass.events.specs import ToolSpec
-from windlass.events.usage import ASIDE
-from windlass.kernel.state import Asked, State
+from windlass.events.questions import AnswerReceived, QuestionRequested, QuestionWithdrawn
+from windlass.events.runs import RunAsked, RunSlept, RunStarted, Terminal
+from windlass.events.schedules import OccurrenceDelivered, OccurrenceStarted, ScheduleComputed
+from windlass.events.sessions import SessionForked, SessionImported, SessionResumed, SessionStarted
+from windlass.events.timers import TimerCancelled, TimerFired, TimerSet
+from windlass.events.tools.calls import (
+    ResultReceived,
+    ToolAllowed,
+    ToolCancelled,
+    ToolDelegated,
+    ToolDenied,
+    ToolFinished,
+    ToolOutcomeUnknown,
+    ToolReconsidered,
+    ToolRequested,
+    ToolResolved,
+    ToolSettled,
+    ToolStarted,
+    ToolSuspended,
+    ToolTimedOut,
+)
+from windlass.events.tools.jobs import JobDropped, JobFinished, JobStarted, JobStopping
+from windlass.events.tools.permissions import (
+    PermissionApproved,
+    PermissionDenied,
+    PermissionRequested,
+    PermissionWithdrawn,
+)
+from windlass.events.tools.toolset import ToolsetChanged
+from windlass.events.turns import (
+    ModelDropped,
+    ModelFailed,
+    ModelReplied,
+    ModelRequested,
+    RetryPlanned,
+    TurnFinished,
+    TurnStarted,
+)
+from windlass.events.values.ids import prompt_id, timer_id
+from windlass.events.values.items import AssistantItem, CallPart, HistoryItem, ResultItem, UserItem
+from windlass.events.values.specs import ToolSpec
+from windlass.events.values.usage import ASIDE
+from windlass.kernel.parts.asks import answered_by
+from windlass.kernel.phases import Asked, Asleep
+from windlass.kernel.state import State
 
 CLOSING = (
-    ce.ToolFinished,
-    ce.ToolTimedOut,
-    ce.ToolResolved,
-    ce.ToolDenied,
-    ce.ToolCancelled,
-    ce.ResultReceived,
+    ToolFinished,
+    ToolTimedOut,
+    ToolResolved,
+    ToolDenied,
+    ToolCancelled,
+    ResultReceived,
 )
 
 
@@ -71,10 +108,18 @@ class Checker:
         self.prompts: dict[str, int] = {}
         self.absorbed: Counter[int] = Counter()
         self.dropped: set[str] = set()
+        self.occurrences: dict[str, bool] = {}
+        """Each with whether it has come to its end."""
         self.asks: set[str] = set()
         self.questions: dict[str, tuple[str, bool]] = {}
+        self.born: set[str] = set()
+        self.children: set[str] = set()
+        self.jobs: set[str] = set()
+        self.ended_jobs: set[str] = set()
         self.there: set[str] = set()
         """The tools that the session has."""
+        self.once: set[str] = set()
+        """The calls that were started as at most once, whatever their tools say later."""
         self.stopped: set[str] = set()
         """The calls that a hook said no to."""
 
@@ -92,28 +137,39 @@ class Checker:
                 self._hold("epochs rise", event.epoch > self.epoch, f"{event.epoch} after {self.epoch}")
                 self.epoch = event.epoch
                 self._forget_requests()
-            case SessionForked():
+            case SessionForked() | SessionImported():
                 self.epoch = event.epoch
                 # What was under way belongs to the origin, where it gets its own end.
                 self.foreign.update(self.open_commands)
                 self.open_commands.clear()
+                self.children.clear()
                 self._forget_requests()
-                self.paged.clear()
-            case te.ModelRequested():
+                if isinstance(event, SessionForked):
+                    self.paged.clear()
+            case ModelRequested():
                 self._hold("a request is an intent of its owner", event.epoch == self.epoch, event.request_id)
                 if event.lane in ASIDE:
                     self._aside(event)
                     return
                 self._hold("one request at a time", not self.requests, f"{event.request_id} beside {self.requests}")
                 self.requests.add(event.request_id)
-            case te.ModelReplied() | te.ModelFailed():
+            case ModelReplied() | ModelFailed():
                 known = event.request_id in (self.asides if event.lane in ASIDE else self.requests)
                 self._hold("an outcome has an intent", known, event.request_id)
                 self.requests.discard(event.request_id)
                 self.asides.pop(event.request_id, None)
-            case xe.ContextPagedOut():
+            case ModelDropped():
+                self._hold("what is dropped was under way", event.request_id in self.requests, event.request_id)
+                self.requests.discard(event.request_id)
+            case OccurrenceStarted(occurrence_id=name):
+                self._hold("an occurrence begins once", name not in self.occurrences, name)
+                self.occurrences[name] = False
+            case OccurrenceDelivered(occurrence_id=name):
+                self._hold("an occurrence ends once", self.occurrences.get(name) is False, name)
+                self.occurrences[name] = True
+            case ContextPagedOut():
                 self.paged.add(self.seq)
-            case xe.ContextArchived():
+            case ContextArchived():
                 self._hold("what is archived was paged out", event.paged_seq in self.paged, str(event.paged_seq))
                 self.paged.discard(event.paged_seq)
             case _ if isinstance(event, RUN_EVENTS):
@@ -121,7 +177,7 @@ class Checker:
             case _:
                 self._call(event)
 
-    def _aside(self, event: te.ModelRequested) -> None:
+    def _aside(self, event: ModelRequested) -> None:
         """A request for a tool or a judge; one for a call is only made while the call is open."""
         open_call = event.call_id is None or event.call_id in self.open_calls
         self._hold("a request aside is for an open call", open_call, f"{event.request_id} for {event.call_id}")
@@ -156,36 +212,38 @@ class Checker:
 
     def _run(self, event: Event) -> None:
         match event:
-            case re_.RunStarted():
+            case RunStarted():
                 self._run_started(event)
-            case re_.Terminal():
+            case Terminal():
                 self._run_ended(event)
-            case re_.TurnStarted():
+            case TurnStarted():
                 self._hold("one turn at a time", self.turn is None, f"{event.turn_id} inside {self.turn}")
                 self._hold("a turn belongs to a run", self.active_run is not None, event.turn_id)
                 self.turn = event.turn_id
                 for seq in event.absorbs:
                     self._absorb(seq)
-            case re_.TurnFinished():
+            case TurnFinished():
                 self._hold("a turn ends once", self.turn is not None, "no turn is open")
                 self.turn = None
-            case re_.CommandCompleted():
+            case CommandCompleted():
                 self._end_command(event.command_id)
-            case re_.CommandRefused():
+            case CommandRefused():
                 self._hold("a command is taken once", event.command_id not in self.commands, event.command_id)
                 self.commands[event.command_id] = name_of(event)
-            case re_.PromptReceived():
+            case PromptReceived():
                 self.prompts[prompt_id(self.seq)] = self.seq
-            case re_.QueueChanged(operation="absorbed"):
+            case QueueChanged(operation="absorbed"):
                 for name in event.prompt_ids:
                     self._absorb(self.prompts[name])
-            case re_.QueueChanged(operation="dropped"):
+            case QueueChanged(operation="dropped"):
                 self.dropped.update(event.prompt_ids)
-            case te.RetryPlanned() if event.lane in ASIDE:
+            case RetryPlanned() if event.lane in ASIDE:
                 pass
-            case re_.TimerSet() | te.RetryPlanned():
+            case ScheduleComputed(next_ms=None):
+                pass
+            case TimerSet() | RetryPlanned() | ScheduleComputed():
                 self.timers.add(timer_id(self.seq))
-            case re_.TimerFired() | re_.TimerCancelled():
+            case TimerFired() | TimerCancelled():
                 self._hold("a timer ends once", event.timer_id in self.timers, event.timer_id)
                 self.timers.discard(event.timer_id)
             case _:
@@ -195,20 +253,20 @@ class Checker:
         self.absorbed[seq] += 1
         self._hold("an input enters the history once", self.absorbed[seq] == 1, f"input at {seq}")
 
-    def _run_started(self, event: re_.RunStarted) -> None:
+    def _run_started(self, event: RunStarted) -> None:
         self._hold("one run at a time", self.active_run is None, f"{event.run_id} inside {self.active_run}")
         self.runs[event.run_id] += 1
         self._hold("run ids are unique", self.runs[event.run_id] == 1, event.run_id)
         self.active_run = event.run_id
 
-    def _run_ended(self, event: re_.Terminal) -> None:
+    def _run_ended(self, event: Terminal) -> None:
         self._hold("a terminal ends the active run", self.active_run == event.run_id, event.run_id)
         self.active_run = None
         self.terminals[event.run_id] += 1
         self._hold("a run has one terminal", self.terminals[event.run_id] == 1, event.run_id)
         for command in event.commands:
             self._end_command(command)
-        if not isinstance(event, re_.RunAsked):
+        if not isinstance(event, RunAsked) and not (isinstance(event, RunSlept) and self.children):
             self._hold("a run that is over leaves no call open", not self.open_calls, str(self.open_calls))
             self._hold("a run that is over leaves no turn open", self.turn is None, str(self.turn))
         self._forget_requests()
@@ -217,44 +275,57 @@ class Checker:
 
     def _call(self, event: Event) -> None:
         match event:
-            case ce.ToolRequested():
+            case ToolRequested():
                 self._hold("call ids are unique", event.call_id not in self.tools, event.call_id)
                 self.tools[event.call_id] = event.tool
                 self.open_calls[event.call_id] = self.seq
-            case ce.ToolAllowed():
+            case ToolAllowed():
                 self.allowed.add(event.call_id)
-            case ce.ToolStarted():
+            case ToolReconsidered():
+                self._hold(
+                    "only what has no place yet is judged again", event.call_id in self.open_calls, event.call_id
+                )
+                self.allowed.discard(event.call_id)
+            case ToolStarted():
                 self._started(event)
-            case ce.ToolSettled(outcome="run_again"):
+            case ToolSettled(outcome="run_again"):
                 self.again[event.call_id] += 1
-            case ce.ToolSettled():
+            case ToolSettled():
                 self._closed(event.call_id)
-            case ce.ToolOutcomeUnknown(settle=False):
+            case ToolOutcomeUnknown(settle=False):
                 self._closed(event.call_id)
-            case ce.ToolSuspended() | ce.ToolOutcomeUnknown():
+            case ToolSuspended() | ToolOutcomeUnknown() | ToolTimedOut(settle=True):
                 self._asides_over(event.call_id)
-            case ce.ToolDelegated():
+            case ToolDelegated():
                 self._may_run(event.call_id)
+            case ChildStarted() | ChildOpened() | ChildStopped() | ChildFinished():
+                self._child(event)
+            case JobStarted() | JobStopping() | JobFinished() | JobDropped():
+                self._job(event)
             case HookRuled(ruling=HookRuling(point="before_tool", call_id=str(stopped), outcome=said)) if said in NO:
                 self.stopped.add(stopped)
-            case ce.ToolsetChanged(phase="applied" | "forced"):
+            case ToolsetChanged(phase="applied" | "forced"):
                 self._learn(event.tools)
                 if event.operation == "remove":
                     self.there.difference_update(event.names)
                 elif event.operation != "load":
                     self.there.update(event.names)
-            case pe.PermissionRequested():
+            case PermissionRequested():
                 self.asks.add(event.request_id)
-            case pe.PermissionApproved() | pe.PermissionDenied() | pe.PermissionWithdrawn():
+            case PermissionApproved() | PermissionDenied():
+                for name in answered_by(event):
+                    self._hold("a request is answered once", name in self.asks, name)
+                    self.asks.discard(name)
+            case PermissionWithdrawn():
                 self._hold("a request is answered once", event.request_id in self.asks, event.request_id)
                 self.asks.discard(event.request_id)
-            case qe.QuestionRequested():
+            case QuestionRequested():
                 self.asks.add(event.question_id)
                 self.questions[event.question_id] = (event.call_id, event.inside)
-            case qe.QuestionWithdrawn():
+            case QuestionWithdrawn():
                 self._hold("a question is answered once", event.question_id in self.asks, event.question_id)
                 self.asks.discard(event.question_id)
-            case qe.AnswerReceived():
+            case AnswerReceived():
                 self._hold("a question is answered once", event.question_id in self.asks, event.question_id)
                 self.asks.discard(event.question_id)
                 call, inside = self.questions[event.question_id]
@@ -265,11 +336,43 @@ class Checker:
             case _:
                 pass
 
+    def _child(self, event: ChildStarted | ChildOpened | ChildStopped | ChildFinished) -> None:
+        match event:
+            case ChildStarted():
+                self._may_run(event.call_id)
+                self._hold("a child is started once", event.child_id not in self.born, event.child_id)
+                self.born.add(event.child_id)
+                self.children.add(event.child_id)
+            case ChildOpened():
+                if event.call_id in self.open_calls:  # else its call was stopped before
+                    self._closed(event.call_id)
+            case ChildStopped():
+                self._hold("only an open child is stopped", event.child_id in self.children, event.child_id)
+            case ChildFinished():
+                self._hold("a child ends once", event.child_id in self.children, event.child_id)
+                self.children.discard(event.child_id)
+                if event.call_id in self.open_calls:
+                    self._closed(event.call_id)
+
+    def _job(self, event: JobStarted | JobStopping | JobFinished | JobDropped) -> None:
+        match event:
+            case JobStarted():
+                self._closed(event.call_id)
+                self._hold("a job is started once", event.job_id not in self.ended_jobs, event.job_id)
+                self._hold("a job is started once", event.job_id not in self.jobs, event.job_id)
+                self.jobs.add(event.job_id)
+            case JobStopping():
+                self._hold("only an open job is stopped", event.job_id in self.jobs, event.job_id)
+            case JobFinished() | JobDropped():
+                self._hold("a job ends once", event.job_id in self.jobs, event.job_id)
+                self.jobs.discard(event.job_id)
+                self.ended_jobs.add(event.job_id)
+
     def _may_run(self, name: str) -> None:
         self._hold("a call is of a tool that is there", self.tools[name] in self.there, f"{name}: {self.tools[name]}")
         self._hold("what a hook stopped does not run", name not in self.stopped, name)
 
-    def _started(self, event: ce.ToolStarted) -> None:
+    def _started(self, event: ToolStarted) -> None:
         name = event.call_id
         self._may_run(name)
         self._hold("intent before effect", name in self.allowed, f"{name} was never allowed")
@@ -278,6 +381,8 @@ class Checker:
         self.starts[name] += 1
         self._asides_over(name)
         if self.contracts.get(self.tools[name], "at_most_once") == "at_most_once":
+            self.once.add(name)
+        if name in self.once:
             most = 1 + self.again[name]
             self._hold("at most once", self.starts[name] <= most, f"{name} started {self.starts[name]} times")
 
@@ -298,40 +403,46 @@ class Checker:
         self._hold("the fold knows the run", state.active == (self.active_run is not None), str(self.active_run))
         folded = [call.call_id for call in state.open_calls()]
         self._hold("the fold knows the open calls", folded == list(self.open_calls), f"{folded}, {self.open_calls}")
-        asides = {request.request_id for request in state.requests.values() if request.lane in ASIDE}
+        asides = {request.request_id for request in state.requests.open.values() if request.lane in ASIDE}
         self._hold("the fold knows the requests aside", asides == set(self.asides), f"{asides}, {self.asides}")
-        self._hold("the fold knows what was paged out", set(state.paged) <= self.paged, f"{state.paged}")
-        self._hold("the fold knows the timers", set(state.timers) <= self.timers, f"{list(state.timers)}")
-        waiting = {prompt_id(seq) for seq in (*state.queue, *state.steering)}
+        self._hold(
+            "the fold knows what was paged out", set(state.archive.paged) <= self.paged, f"{state.archive.paged}"
+        )
+        self._hold("the fold knows the timers", set(state.timers.open) <= self.timers, f"{list(state.timers.open)}")
+        waiting = {prompt_id(seq) for seq in (*state.queue.waiting, *state.queue.steering)}
         for name, seq in self.prompts.items():
             places = (self.absorbed[seq] > 0) + (name in waiting) + (name in self.dropped)
             self._hold("no accepted input is lost", places == 1, f"prompt {name} is in {places} places")
         for command, seq in self.open_commands.items():
-            owner = state.active or any(i.command_id == command for i in state.inputs.values())
+            owner = state.active or any(i.command_id == command for i in state.queue.inputs.values())
             self._hold("a command is not forgotten", owner, f"{command} received at {seq}")
-        if not state.active and not isinstance(state.phase, Asked):
+        sleeps_below = isinstance(state.phase, Asleep) and any(
+            child.status == "sleeping" for child in state.children.open.values()
+        )
+        if not state.active and not isinstance(state.phase, Asked) and not sleeps_below:
             self._hold("rest leaves no call open", not self.open_calls, str(self.open_calls))
 
     def idle(self, state: State) -> None:
         """What must hold when the world owes nothing: every command but those that wait in a queue has its end."""
         for command, seq in self.open_commands.items():
-            queued = any(i.command_id == command for i in state.inputs.values())
+            queued = any(i.command_id == command for i in state.queue.inputs.values())
             self._hold("every command gets its terminal", queued, f"{command} received at {seq}")
 
 
 RUN_EVENTS = (
-    re_.RunStarted,
-    re_.Terminal,
-    re_.TurnStarted,
-    re_.TurnFinished,
-    re_.CommandCompleted,
-    re_.CommandRefused,
-    re_.PromptReceived,
-    re_.QueueChanged,
-    re_.TimerSet,
-    te.RetryPlanned,
-    re_.TimerFired,
-    re_.TimerCancelled,
+    RunStarted,
+    Terminal,
+    TurnStarted,
+    TurnFinished,
+    CommandCompleted,
+    CommandRefused,
+    PromptReceived,
+    QueueChanged,
+    TimerSet,
+    ScheduleComputed,
+    RetryPlanned,
+    TimerFired,
+    TimerCancelled,
 )
 
 
@@ -359,6 +470,8 @@ def check_items(items: list[HistoryItem]) -> None:
                 _nothing_due(expected, position)
                 if not item.content:
                     raise Broken("no empty items", position, item.key)
+            case _:
+                assert_never(item)
     _nothing_due(expected, len(items))
 
 

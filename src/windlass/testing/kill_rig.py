@@ -31,7 +31,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-READY_TIMEOUT_S = 30.0
+READY_TIMEOUT_S = 120.0
 """How long a child may take until it is at work, and how long one that is not killed may live."""
 ERROR_CHARS_MAX = 4_000
 ACK_BYTES = 256

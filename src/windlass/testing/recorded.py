@@ -17,18 +17,19 @@ from typing import Any, Literal
 
 import msgspec
 
-from windlass.events import codec
 from windlass.events.base import Decision, Event
-from windlass.events.blocks import JsonObject, Value
 from windlass.events.errors import CodecError, NotLegal, UsageError
-from windlass.events.failures import Failure
-from windlass.events.items import AssistantItem, AssistantPart, CallPart, HistoryItem, ResultItem
+from windlass.events.stored import codec
 from windlass.events.turns import ModelReplied, ModelRequested
-from windlass.kernel.evolve import evolve_all
+from windlass.events.values.blocks import JsonObject, Value
+from windlass.events.values.failures import Failure
+from windlass.events.values.items import AssistantItem, AssistantPart, CallPart, HistoryItem, ResultItem
+from windlass.kernel.fold import evolve_all
 from windlass.kernel.render import Names, item
 from windlass.kernel.state import State
 from windlass.models.base import Delta, Model, ModelInfo, Reply, Request
-from windlass.models.constrained import opened
+from windlass.models.embedded.constrained import opened
+from windlass.runtime.operate.recorded_model import reply_of
 
 from .scripted import SCRIPTED_INFO, deltas_of
 
@@ -47,7 +48,7 @@ LogEntry = bytes | Event | codec.Unknown
 
 class Record(Value, frozen=True, kw_only=True):
     """One request and what came of it. Exactly one of `reply` and `failure` is set. A record without a request answers
-    whatever comes next, in its lane where it names one."""
+    whatever comes next, in its lane if it names one."""
 
     digest: str = ""
     lane: str = ""
@@ -157,7 +158,7 @@ class LogReader:
     def _fold(self, event: Event | codec.Unknown) -> None:
         if self._waiting and not isinstance(event, Decision):
             # A request carries what the append in which it was decided left to be seen, to its last event.
-            items = [item(ref, self._events.__getitem__, self._names) for ref in self._state.history]
+            items = [item(ref, self._events.__getitem__, self._names) for ref in self._state.history.items]
             plain = plain_request(Request(model="", items=items))
             self._asked.update((request_id, {"items": plain.get("items", [])}) for request_id in self._waiting)
             self._waiting = []
@@ -172,26 +173,6 @@ class LogReader:
         digest = digest_of(request) if request is not None else ""
         lane = self._lanes.pop(event.request_id, "main")
         self.records.append(Record(digest=digest, lane=lane, request=request, reply=reply_of(event)))
-
-
-def reply_of(event: ModelReplied) -> Reply:
-    """The reply that a fact of the log was made from. Bytes of generated images are in the store, not in the log."""
-    if event.body is None:
-        raise UsageError(f"the reply to request {event.request_id!r} was erased: this log cannot be replayed")
-    return Reply(
-        blocks=event.body.blocks,
-        calls=tuple(each.call for each in event.body.calls),
-        finish=event.finish,
-        usage=event.usage,
-        model=event.model,
-        provider=event.provider,
-        request_id=event.provider_request_id,
-        response_id=event.response_id,
-        quotas=event.body.quotas,
-        duration_ms=event.duration_ms,
-        first_output_ms=event.first_output_ms,
-        provider_data=event.body.provider_data,
-    )
 
 
 class RecordingModel:
@@ -264,7 +245,7 @@ class RecordedModel:
         became part of the history, each to a request of its own lane. Failed attempts are left out.
 
         `order`: one after the other, whatever is asked. `strict` and `best`: as in a recording, by the history that a
-        request carries; the log must then be whole. Raises `UsageError` where it is not, or a reply was erased."""
+        request carries; the log must then be whole. Raises `UsageError` if it is not, or a reply was erased."""
         reader = LogReader(compared=match != "order")
         try:
             for event in log_events(log):

@@ -12,8 +12,10 @@ from typing import Any, cast
 
 import msgspec
 
-from windlass.events.blocks import (
+from windlass.events.errors import UsageError
+from windlass.events.values.blocks import (
     CallSlot,
+    Data,
     JsonObject,
     Reasoning,
     Refusal,
@@ -23,10 +25,9 @@ from windlass.events.blocks import (
     Value,
     plain_text,
 )
-from windlass.events.errors import UsageError
-from windlass.events.failures import Failure, FailureKind, FinishReason, failure
-from windlass.events.items import AssistantItem, ProposedCall, ResultItem, UserItem
-from windlass.events.usage import Price, Usage
+from windlass.events.values.failures import Failure, FailureKind, FinishReason, failure
+from windlass.events.values.items import AssistantItem, ProposedCall, ResultItem, UserItem
+from windlass.events.values.usage import Price, Usage
 from windlass.models.base import (
     CallPartDelta,
     Delta,
@@ -369,6 +370,14 @@ def exhausted(turns: int, number: int, request: Request) -> UsageError:
     )
 
 
+def _result_text(item: ResultItem) -> str:
+    """What a tool returned: its text, or its data as JSON."""
+    return "\n".join(
+        msgspec.json.encode(block.value).decode() if isinstance(block, Data) else plain_text((block,))
+        for block in item.content
+    )
+
+
 def last_said(request: Request) -> str:
     """The end of a request, in a few words."""
     if not request.items:
@@ -377,7 +386,7 @@ def last_said(request: Request) -> str:
     if isinstance(item, UserItem):
         said = f"user: {plain_text(tuple(item.content))}"
     elif isinstance(item, ResultItem):
-        said = f"result of {item.tool}: {plain_text(item.content)}"
+        said = f"result of {item.tool}: {_result_text(item)}"
     else:
         said = "a reply of the model"
     return f"its last item is {said[:SHOWN_CHARS_MAX]!r}"

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeVar
 
-from windlass.events.blocks import JsonObject, ResultBlock, Value
 from windlass.events.errors import UsageError, WindlassError
-from windlass.events.ids import idempotency_key
 from windlass.events.questions import AnswerBody, Option, Question, QuestionBody
-from windlass.events.sessions import FileChange
-from windlass.events.usage import Usage
+from windlass.events.values.blocks import JsonObject, ResultBlock, Value
+from windlass.events.values.ids import idempotency_key
+from windlass.events.values.label_words import strange
+from windlass.events.values.usage import Usage
+from windlass.events.workspace import FileChange
 
 if TYPE_CHECKING:
     import asyncio
+
+    from windlass.events.values.access import Access
+
+    from .jobs.job_host import JobDesk
+    from .sandboxes.sandbox import ProcessResult, Sandbox
 
 PROGRESS_CHARS_MAX = 4_096
 PROGRESS_REPORTS_MAX = 10_000
@@ -31,6 +37,11 @@ CHANGED_PATH_CHARS_MAX = 1_024
 OPERATIONS = ("create", "update", "delete")
 
 T = TypeVar("T")
+
+ChangedFile = tuple[str, bytes | None, bytes | None]
+"""A path, what is there and what is to be there; None is no file."""
+Reported = FileChange | tuple[str, ...]
+"""What counts however a call ends: a file that was changed, or labels."""
 
 
 class Progress(Value, frozen=True, kw_only=True):
@@ -92,6 +103,20 @@ class Seat(Protocol):
 
     async def model(self, call_id: str, ask: ModelAsk) -> ModelAnswer: ...
 
+    def holds(self) -> bool:
+        """Whether nobody else can have taken the session yet. From any thread."""
+        ...
+
+    async def hold(self, call_id: str) -> bool:
+        """Makes sure of that; False if the call is not owed any more."""
+        ...
+
+    def notice(self, call_id: str, code: str, message: str) -> None: ...
+
+    async def keep(self, call_id: str, files: Sequence[ChangedFile]) -> None:
+        """Puts on record what files hold that the call is about to change."""
+        ...
+
 
 class ToolError(WindlassError):
     """Raised by a tool to tell the model something on purpose. With `for_model=False` the model learns only that the
@@ -130,8 +155,10 @@ class ToolContext:
     epoch it saw can refuse a writer that was replaced meanwhile."""
 
     __slots__ = (
-        "_asked", "_cancelled", "_changes", "_event", "_lock", "_loop", "_notes", "_reports", "_seat", "_waiting",
-        "agent", "attempt", "call_id", "depth", "epoch", "idempotency_key", "run_id", "session", "tool",
+        "_asked", "_cancelled", "_changes", "_event", "_labels", "_lock", "_loop", "_notes", "_on_report",
+        "_processes", "_reports", "_sandbox", "_seat", "_waiting",
+        "access", "agent", "attempt", "basis", "blotted", "call_id", "depth", "epoch", "exclude", "folder",
+        "idempotency_key", "jobs", "run_id", "secret", "session", "tool",
     )  # fmt: skip
 
     def __init__(
@@ -146,6 +173,14 @@ class ToolContext:
         attempt: int = 1,
         depth: int = 0,
         seat: Seat | None = None,
+        sandbox: Sandbox | None = None,
+        secrets: Callable[[str], str] | None = None,
+        exclude: tuple[str, ...] = (),
+        jobs: JobDesk | None = None,
+        basis: str = "",
+        folder: str | None = None,
+        access: Access | None = None,
+        blotted: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self.session = session
         self.call_id = call_id
@@ -155,8 +190,23 @@ class ToolContext:
         self.epoch = epoch
         self.attempt = attempt
         self.depth = depth
+        self.exclude = exclude
+        self.jobs = jobs
+        self.basis = basis
+        self.access = access
+        """What whoever let the call pass opened of its sandbox."""
+        self.blotted = blotted
+        """Takes out of some bytes what no model may see, leaving as many: for tools that give a part of something, as
+        half of it is not known any more once it is cut. None if there is nothing to take out."""
+        self.folder = folder
+        """The folder that the session works in, if it has one."""
         self.idempotency_key = idempotency_key(session, call_id)
         self._seat = seat
+        self._sandbox = sandbox
+        self.secret: Callable[[str], str] = secrets or _no_secret
+        """Gives the value of a secret by its name, as the runtime was opened with. It is left out of everything that is
+        written from then on; hand it to nobody but whom it is for. Raises `ToolError` if there is none of that name."""
+        self._processes: set[asyncio.Task[ProcessResult]] = set()
         self._cancelled = False
         self._event: threading.Event | None = None
         self._lock = threading.Lock()
@@ -166,6 +216,8 @@ class ToolContext:
         self._waiting = 0
         self._asked: list[Any] = []
         self._changes: list[FileChange] = []
+        self._on_report: Callable[[Reported], None] | None = None
+        self._labels: dict[str, None] = {}
 
     # --- cancellation ---
 
@@ -180,6 +232,9 @@ class ToolContext:
             self._cancelled = True
             if self._event is not None:
                 self._event.set()
+            processes = tuple(self._processes)
+        for task in processes:
+            self._call_on_loop(task.cancel)
 
     def wait_cancelled(self, timeout_s: float) -> bool:
         """Blocks a sync tool for a while, or until the call is given up; says whether it was."""
@@ -220,20 +275,53 @@ class ToolContext:
         *,
         lines_added: int = 0,
         lines_removed: int = 0,
+        before: str | None = None,
+        after: str | None = None,
     ) -> None:
         """Puts a changed file on record: `files.changed` follows the result, whether the tool returns or raises, and
-        the session's sums count it. From any thread. Raises after too many."""
+        the session's sums count it. `before` and `after` are the digests of its contents. From any thread. Raises after
+        too many."""
         counts = (lines_added, lines_removed)
         if operation not in OPERATIONS or not all(isinstance(count, int) and count >= 0 for count in counts):
             raise UsageError(
                 f"changed({operation!r}, {lines_added}, {lines_removed}): give create, update or delete, and counts"
             )
         name = os.fsencode(path).decode("utf-8", "replace")[:CHANGED_PATH_CHARS_MAX]
-        change = FileChange(path=name, operation=operation, lines_added=lines_added, lines_removed=lines_removed)
+        change = FileChange(
+            path=name,
+            operation=operation,
+            lines_added=lines_added,
+            lines_removed=lines_removed,
+            before=before,
+            after=after,
+        )
         with self._lock:
             if len(self._changes) >= CHANGES_MAX:
                 raise UsageError(f"tool {self.tool!r} changed more than {CHANGES_MAX} files in one call: do less")
             self._changes.append(change)
+        if self._on_report is not None:
+            self._on_report(change)
+
+    def mark(self, *labels: str) -> None:
+        """Marks what comes of this call, however it ends: `ctx.mark("private:payroll")`. The session carries the labels
+        on from there. From any thread. What is known before the call belongs in `@tool(labels=…)`."""
+        wrong = strange((*self._labels, *labels))
+        if wrong is not None:
+            raise UsageError(f"tool {self.tool!r}: {wrong}")
+        with self._lock:
+            self._labels.update(dict.fromkeys(labels))
+        if self._on_report is not None:
+            self._on_report(labels)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether there is a session that keeps what files held."""
+        return self._seat is not None and self._loop is not None
+
+    async def keep(self, files: Sequence[ChangedFile]) -> None:
+        """Puts on record what files hold that this call is about to change, so that they can be restored. Raises
+        `ToolError` if it cannot be kept, so that nothing is changed then."""
+        await self._need_seat("keep files").keep(self.call_id, files)
 
     async def ask(
         self, question: str | QuestionBody, *, options: Sequence[str] = (), multi_select: bool = False
@@ -244,11 +332,11 @@ class ToolContext:
             picks = tuple(Option(label=option) for option in options)
             entry = Question(question=question, options=picks, multi_select=multi_select)
             question = QuestionBody(message=question, questions=(entry,))
-        self._pause(+1)
+        self.pause(+1)
         try:
             return await seat.ask(self.call_id, question)
         finally:
-            self._pause(-1)
+            self.pause(-1)
 
     async def model(
         self,
@@ -268,6 +356,64 @@ class ToolContext:
             max_output_tokens=max_output_tokens,
         )
         return await self._need_seat("call a model").model(self.call_id, ask)
+
+    # --- processes and files ---
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """Where the session's processes run and its files are. Raises `UsageError` outside of a session."""
+        if self._sandbox is None:
+            raise UsageError("there is no sandbox here: the tool runs outside of a session")
+        return self._sandbox
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str = ".",
+        env: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_ms: int | None = None,
+        output_bytes_max: int | None = None,
+        live: bool = False,
+    ) -> ProcessResult:
+        """Runs a program in the session's sandbox, to its end or its timeout. It is killed, with all it started, when
+        the call is given up. `secrets` are variables of its environment, each with the name of the secret that it gets.
+        What it writes is shown as progress if it is `live`. Raises `ToolError` if it cannot be started."""
+        import asyncio
+
+        from .sandboxes.sandbox import OUTPUT_BYTES_MAX, TIMEOUT_MS, Access, Process
+
+        if isinstance(argv, str | bytes):
+            raise UsageError(f"run({argv!r}): give the program and its arguments as a list; no shell reads them")
+        process = Process(
+            argv=tuple(argv),
+            cwd=cwd,
+            env=dict(env or {}),
+            secrets=dict(secrets or {}),
+            stdin=stdin,
+            timeout_ms=TIMEOUT_MS if timeout_ms is None else timeout_ms,
+            output_bytes_max=OUTPUT_BYTES_MAX if output_bytes_max is None else output_bytes_max,
+            access=self.access or Access(),
+            unseen=self.exclude,
+        )
+        # A task of its own, so that a sync tool that was given up in its thread takes its processes with it.
+        box: Any = self.sandbox
+        started = box.run(process, live_output(self)) if live else box.run(process)
+        task: asyncio.Task[ProcessResult] = asyncio.ensure_future(started)
+        with self._lock:
+            self._processes.add(task)
+            if self._cancelled:
+                task.cancel()
+        try:
+            result = await task
+        finally:
+            with self._lock:
+                self._processes.discard(task)
+        for notice in result.notices:
+            self.note(notice)
+        return result
 
     def suspend(self, payload: JsonObject | None = None, *, note: str = "") -> NoReturn:
         """Parks the call until its result is delivered from outside. Never returns."""
@@ -290,9 +436,24 @@ class ToolContext:
     # --- the plane's side ---
 
     @property
-    def waiting_for_people(self) -> bool:
-        """Whether the tool waits for a person just now, so that its time stands still."""
+    def waiting(self) -> bool:
+        """Whether the tool waits for a person just now, or for a thread to begin in, so that its time stands still."""
         return self._waiting > 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether nobody else can have taken the session. Looked at in any thread, right before the tool begins."""
+        return self._seat is None or self._seat.holds()
+
+    async def hold(self) -> bool:
+        """Makes sure of that again; False if the call is not owed any more. Raises `StaleEpoch` if somebody else has
+        the session."""
+        return self._seat is None or await self._seat.hold(self.call_id)
+
+    def notice(self, code: str, message: str) -> None:
+        """Puts on record what whoever runs the tool noticed about its call. From any thread; never waits."""
+        if self._seat is not None:
+            self._call_on_loop(self._seat.notice, self.call_id, code, message)
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
@@ -300,19 +461,31 @@ class ToolContext:
         with self._lock:
             return tuple(self._changes)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the tool has marked its result with, so far."""
+        with self._lock:
+            return tuple(self._labels)
+
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Names the loop that the seat lives on. Called by the plane before the tool runs."""
         self._loop = loop
 
+    def on_report(self, told: Callable[[Reported], None]) -> None:
+        """Calls `told` for each file that the tool says it changed and for the labels that it marks its result with, at
+        once and in the tool's own thread. Called by the plane."""
+        self._on_report = told
+
     def on_wait(self, changed: Any) -> None:
-        """Calls `changed()` on the loop whenever a wait for a person begins or ends. Called by the plane."""
+        """Calls `changed()` on the loop whenever such a wait begins or ends. Called by the plane."""
         self._asked.append(changed)
 
     def off_wait(self, changed: Any) -> None:
         """Takes that back. Called by the plane."""
         self._asked.remove(changed)
 
-    def _pause(self, by: int) -> None:
+    def pause(self, by: int) -> None:
+        """A wait begins (1) or ends (-1) that does not count against the tool's time. On the loop."""
         self._waiting += by
         for changed in self._asked:
             changed()
@@ -323,14 +496,29 @@ class ToolContext:
         return self._seat
 
     def _on_loop(self, call: Any, value: Any) -> None:
+        self._call_on_loop(call, self.call_id, value)
+
+    def _call_on_loop(self, call: Any, *given: Any) -> None:
         loop = self._loop
         if loop is None or _running_loop() is loop:
-            call(self.call_id, value)
+            call(*given)
             return
         try:
-            loop.call_soon_threadsafe(call, self.call_id, value)
+            loop.call_soon_threadsafe(call, *given)
         except RuntimeError:
             return  # the loop is closed: nobody is left to see it
+
+
+def live_output(context: ToolContext) -> Callable[[int, bytes], None]:
+    """Shows what a process writes as progress of a call. What it gives is called from any thread."""
+    from windlass.events.values.blocks import Terminal
+    from windlass.tools.types.plain_values import scalar_text
+
+    def shown(stream: int, data: bytes) -> None:
+        text = scalar_text(data[:PROGRESS_CHARS_MAX].decode("utf-8", "replace"))
+        context.progress(content=(Terminal(text=text),))
+
+    return shown
 
 
 def _noted(data: dict[str, Any]) -> JsonObject:
@@ -338,7 +526,7 @@ def _noted(data: dict[str, Any]) -> JsonObject:
     text that Python shows for it, and too much is cut."""
     import msgspec
 
-    from .plain import NotPlain, to_plain
+    from windlass.tools.types.plain_values import NotPlain, to_plain
 
     plain: JsonObject = {}
     for name, value in data.items():
@@ -348,6 +536,10 @@ def _noted(data: dict[str, Any]) -> JsonObject:
             plain[name] = repr(value)[:NOTE_CHARS_MAX]
     raw = msgspec.json.encode(plain)
     return plain if len(raw) <= NOTE_DATA_BYTES_MAX else {"cut": raw[:NOTE_CHARS_MAX].decode("utf-8", "ignore")}
+
+
+def _no_secret(name: str) -> str:
+    raise ToolError(f"there is nobody here who knows the secret {name!r}", code="no_secret")
 
 
 def _running_loop() -> Any:

@@ -14,18 +14,24 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, ove
 
 import msgspec
 
-from windlass.events.blocks import JsonObject
 from windlass.events.errors import UsageError
-from windlass.events.items import ToolSchema
-from windlass.events.specs import Contract, PermissionKind, Runs, ToolSpec, ToolText, Trait
-
-from .hints import Unresolved, documented, local_names
+from windlass.events.values.blocks import JsonObject
+from windlass.events.values.items import ToolSchema
+from windlass.events.values.label_words import strange
+from windlass.events.values.specs import Contract, PermissionKind, Runs, ToolSpec, ToolText, Trait
+from windlass.tools.types.resolved_hints import Unresolved, documented, local_names
 
 if TYPE_CHECKING:
-    from .signature import Parameters
-    from .validate import Validator
+    from windlass.tools.types.signature import Parameters
+
+    from .description import Describe
+    from .validator import Validator
 
 TIMEOUT_MS = 600_000
+LOCAL = "local"
+"""The plane of this process, which every runtime has."""
+PROCESS = "process"
+"""The plane of workers, processes of their own, which every runtime has."""
 NAME = r"[A-Za-z0-9_-]{1,64}\Z"
 MODEL_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z"
 """What every provider accepts; a canonical name may also begin with a digit if an alias stands before it."""
@@ -54,7 +60,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     settle: bool = False
     source: str = "author"
     runs: Runs = "host"
+    plane: str = LOCAL
+    """Where it runs, by the name of a plane that the runtime was opened with."""
     parameters: JsonObject | None = None
+    describe: Any = None
+    """What says of a call what it is about, before it is judged; see `description.Describe`."""
+    describe_in_thread: bool = False
+    """Whether that reads files or is slow otherwise, so that it may not happen on the event loop."""
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +87,6 @@ class Tool(Generic[P, R]):
         self.options = options
         self.name = _name(function, options)
         self._names = names or {}
-        self._unresolved: Unresolved | None = None
         self._read: Parameters | None = None
         if function is not None:
             functools.update_wrapper(self, documented(function), updated=())
@@ -121,7 +132,7 @@ class Tool(Generic[P, R]):
         """What the model is told: as given, else the docstring without its parameters."""
         if self.options.description is not None:
             return self.options.description.strip()[:DESCRIPTION_CHARS_MAX]
-        from . import docstrings
+        from .types import docstrings
 
         text = documented(self.function).__doc__ if self.function is not None else None
         return docstrings.read(text).description[:DESCRIPTION_CHARS_MAX]
@@ -134,15 +145,24 @@ class Tool(Generic[P, R]):
     @functools.cached_property
     def spec(self) -> ToolSpec:
         """The tool as the kernel knows it, with the digest of everything about it."""
-        from .identity import tool_digest
+        from .tool_digest import code_digest, implementation, schema_digest, tool_digest
 
-        spec = self._bare_spec()
+        spec, options, schema = self._bare_spec(), self.options, self.parameters.schema
         told = {
             "spec": msgspec.to_builtins(spec),
             "description": self.description,
-            "parameters": self.parameters.schema,
+            "parameters": schema,
         }
-        return msgspec.structs.replace(spec, digest=tool_digest(told, self.function))
+        if options.plane != LOCAL:
+            told["plane"] = options.plane
+        if options.describe is not None:
+            told["describe"] = implementation(options.describe)
+        return msgspec.structs.replace(
+            spec,
+            digest=tool_digest(told, self.function),
+            code=code_digest(self.function, options.plane, implementation(options.describe, prose=False)),
+            schema=schema_digest(schema),
+        )
 
     def _bare_spec(self) -> ToolSpec:
         options = self.options
@@ -192,16 +212,16 @@ class Tool(Generic[P, R]):
     @functools.cached_property
     def validator(self) -> Validator:
         """The compiled schema."""
-        from .validate import Validator
+        from .validator import Validator
 
         return Validator(self.parameters.schema, f"tool {self.name!r}")
 
     @functools.cached_property
     def _canonical(self) -> types.ModuleType:
         """The writer of digests, looked up at the first call: its imports are not needed before."""
-        from . import canonical
+        from . import canonical_json
 
-        return canonical
+        return canonical_json
 
     def check(self, args: JsonObject) -> Checked:
         """What the gate needs before it rules on a call. Never raises for what a model wrote."""
@@ -229,7 +249,7 @@ class Tool(Generic[P, R]):
     def _conversion_errors(self, args: JsonObject) -> tuple[str, ...]:
         if self.parameters.certain:
             return ()
-        from .convert import Mismatch
+        from windlass.tools.types.convert import Mismatch
 
         try:
             self.parameters.values(args)
@@ -243,7 +263,7 @@ class Tool(Generic[P, R]):
     # --- reading ---
 
     def _try_to_read(self, *, late: bool = False) -> None:
-        from . import signature
+        from .types import signature
 
         owner = f"tool {self.name!r}"
         if self.options.parameters is not None:
@@ -280,7 +300,9 @@ def tool(
     exclusive: bool = False,
     deferred: bool = False,
     settle: bool = False,
+    plane: str = LOCAL,
     parameters: JsonObject | None = None,
+    describe: Describe | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 
 
@@ -347,9 +369,17 @@ def _options(declared: dict[str, Any]) -> Options:
     try:
         options = msgspec.convert(plain, Options)
     except msgspec.ValidationError as error:
-        raise UsageError(f"tool option: {error}") from None
+        from .types.wrong_fields import wrong_field
+
+        raise UsageError(f"tool option {wrong_field(error, Options)}") from None
     if options.timeout_ms <= 0:
         raise UsageError(f"timeout_ms={options.timeout_ms!r} must be greater than 0")
+    if wrong := strange(options.labels):
+        raise UsageError(f"tool option labels: {wrong}")
+    if not re.match(NAME, options.plane):
+        raise UsageError(f"{options.plane!r} is no name of a plane: use letters, digits, '_' and '-'")
+    if not (options.describe is None or callable(options.describe)):
+        raise UsageError(f"describe={options.describe!r} must be a function of the arguments and the place of a call")
     return options
 
 

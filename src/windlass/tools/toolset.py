@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from windlass.events.errors import UsageError
-from windlass.events.items import ToolSchema
-from windlass.events.specs import ToolSpec, ToolText
+from windlass.events.values.items import ToolSchema
+from windlass.events.values.specs import ToolSpec, ToolText
 
 from .tool import AnyTool, as_tool
 

@@ -27,12 +27,12 @@ As a command: `python -m windlass.testing.server --port 0` prints its address.
 
 from __future__ import annotations
 
-from .answers import Answer, Call, Decline, Part, Picture, Say, ServerCall, Think, Tokens, Turn, call, calls, say, seal
-from .citations import RULES, cites
-from .citing import Rule
-from .faults import FAULTS, Fault, FaultPlan, fault
-from .judging import refusal, why_refused
-from .parsed import (
+from windlass.testing.model_server.faults.fault import FAULTS, Fault, FaultPlan, fault
+from windlass.testing.model_server.rules.citation_kinds import Rule
+from windlass.testing.model_server.rules.cited_rules import RULES, cites
+from windlass.testing.model_server.rules.profiles import PROFILES, Profile
+from windlass.testing.model_server.rules.verdict import refusal, why_refused
+from windlass.testing.model_server.wires.parsed import (
     FORMATS,
     LANE_HEADER,
     QUEUE_HEADER,
@@ -43,10 +43,11 @@ from .parsed import (
     ParsedResult,
     Recorded,
 )
+from windlass.testing.model_server.wires.wire import WireRefused
+
+from .answers import Answer, Call, Decline, Part, Picture, Say, ServerCall, Think, Tokens, Turn, call, calls, say, seal
 from .ports import closed_port
-from .profiles import PROFILES, Profile
-from .recording import PrefixViolation, prefix_violations
-from .rendering import WireRefused
+from .prefixes import PrefixViolation, prefix_violations
 from .script import by_turn
 from .server import ModelServer
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import signal
 import sys
 from pathlib import Path
 
-from .profiles import PROFILES
+from windlass.events.errors import UsageError
+from windlass.testing.model_server.rules.profiles import PROFILES
+
+from .script_file import read_script
 from .server import ModelServer
 
 
@@ -19,7 +21,11 @@ def arguments(command: str) -> argparse.Namespace:
         description="A scripted, validating model provider on loopback. Prints its address, then serves until stopped.",
     )
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0 picks a free one")
-    parser.add_argument("--script", type=Path, help="JSON file with a list of answers; without it the prompt is echoed")
+    parser.add_argument(
+        "--script",
+        type=Path,
+        help="JSON file with a list of answers; without it the prompt is echoed",
+    )
     parser.add_argument("--key", help="demand this key of every request")
     parser.add_argument("--profile", default="", choices=["", *sorted(PROFILES)], help="endpoint to imitate")
     parser.add_argument("--window-tokens", type=int, help="context window")
@@ -28,7 +34,7 @@ def arguments(command: str) -> argparse.Namespace:
 
 
 async def serve(options: argparse.Namespace) -> None:
-    script = json.loads(options.script.read_text("utf-8")) if options.script else None
+    script = read_script(options.script) if options.script else None
     server = ModelServer(
         script,
         key=options.key,
@@ -48,7 +54,10 @@ async def serve(options: argparse.Namespace) -> None:
 
 def main(command: str) -> None:
     """Serves until stopped, as the command line of this process says; `command` is its name in the help."""
-    asyncio.run(serve(arguments(command)))
+    try:
+        asyncio.run(serve(arguments(command)))
+    except UsageError as error:
+        sys.exit(f"{command}: {error}")
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from windlass.events.blocks import JsonObject
-from windlass.events.failures import FinishReason
+from windlass.events.values.blocks import JsonObject
+from windlass.events.values.failures import FinishReason
 
 CHUNK_CHARS = 12
 """How many characters of text one streamed delta carries unless an answer says otherwise."""
@@ -101,6 +101,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: Literal["once", "never", "every_frame"] = "once"
     model: str | None = None
     headers: dict[str, str] = {}
+    beside: JsonObject = {}
+    """What an endpoint says beside its answer, such as a bill of its own: further fields of the body."""
     chunk_chars: int = CHUNK_CHARS
     pace_ms: float = 0.0
     """How long to wait between two streamed frames."""

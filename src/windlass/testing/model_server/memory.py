@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from windlass.events.blocks import JsonObject
+from windlass.events.values.blocks import JsonObject
+from windlass.testing.model_server.wires.openai_responses import items_of
+from windlass.testing.model_server.wires.wire import Made, WireRefused, objects
 
 from .answers import Call, Think
-from .rendering import Made, WireRefused, objects
-from .wire_responses import items_of
 
 REMEMBERED = 10_000
 """How many responses and signatures are kept; the oldest go first."""

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from windlass.testing.model_server.faults.fault import Fault
+from windlass.testing.model_server.wires.parsed import ParsedRequest
+from windlass.testing.model_server.wires.wire import WireRefused
+
 from .answers import ECHO_LIMIT, Answer, Turn, answer_of, say
-from .faults import Fault
-from .parsed import ParsedRequest
-from .rendering import WireRefused
 
 Choose = Callable[[ParsedRequest], Turn | Fault]
 Source = Sequence[Turn | Fault] | Choose | None

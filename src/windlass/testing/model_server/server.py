@@ -11,22 +11,30 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from windlass.testing.model_server.faults.content import mutate
+from windlass.testing.model_server.faults.fault import Fault, FaultPlan, fault
+from windlass.testing.model_server.faults.sending_steps import FLOOD_MARK
+from windlass.testing.model_server.rules.every_format import (
+    check_access,
+    check_method,
+    check_window,
+    no_model,
+    refusal_of,
+)
+from windlass.testing.model_server.rules.profiles import CALL_IDS, PROFILES, Context, Profile, profile_named, shaped
+from windlass.testing.model_server.rules.verdict import WIRES, body_of, judge, understood
+from windlass.testing.model_server.wires.parsed import QUEUE_HEADER, Format, ParsedRequest, Recorded
+from windlass.testing.model_server.wires.wire import Made, WireRefused, make
+
 from .answers import Answer, Turn, say
-from .delivery import Delivery, Stopped, Stopping
-from .disturb import FLOOD_MARK
-from .faults import Fault, FaultPlan, fault
-from .judging import WIRES, body_of, judge, understood
 from .memory import Memory
-from .mutations import mutate
-from .parsed import QUEUE_HEADER, Format, ParsedRequest, Recorded
-from .playing import REQUEST_ID_HEADERS, play, request_id, send
+from .playback import REQUEST_ID_HEADERS, play, request_id, send
 from .ports import LOOPBACK, Elsewhere, app_of, listening
-from .profiles import CALL_IDS, PROFILES, Context, Profile, profile_named, shaped
-from .recording import PrefixViolation, prefix_violations
-from .rendering import Made, WireRefused, make
-from .routing import ROOTS, Route, route_of
-from .rules import check_access, check_method, check_window, no_model, refusal_of
+from .prefixes import PrefixViolation, prefix_violations
+from .rate_limits import rate_limit_headers
+from .routes import ROOTS, Route, route_of
 from .script import Script, Source
+from .wire_output import Delivery, Stopped, Stopping
 
 BODY_LIMIT = 64 * 1024 * 1024
 """The largest request body that is read."""
@@ -238,6 +246,7 @@ class ModelServer:
             recorded.error = refused.message
             body = shaped(wire.error(refused, request_id(recorded)), profile)
             return await delivery.json(refused.status, body, headers)
+        headers |= rate_limit_headers(route.format, recorded.number, made.counts.total)
         headers.update(made.answer.headers)
         if met is None:
             return await send(delivery, wire, made, headers)

@@ -7,21 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from windlass.events.specs import Policy, Rule, Settings
-from windlass.runtime.agent import Agent, Budget
+from windlass.events.values.specs import Policy, Rule, Settings
+from windlass.runtime.api.agent import Agent, Budget
 
 from .archive import SimArchive
 from .chance import Chance
 from .hooks import hooks_of
 from .model import SimModel
-from .tools import TOOLS, look_harder
+from .tools import MARKING, TOOLS, look_harder, pay_retold, pay_safely, put_once
 
 if TYPE_CHECKING:
     from .world import World
 
 VERSIONS = 3
-RULES = (Rule(action="ask", tool="pay"), Rule(action="ask", tool="put", name="ask about put"))
-DENY = Rule(action="deny", tool="risky", reason="too risky")
+RULES = (
+    Rule(action="ask", tool="pay", missing_ok=True),
+    Rule(action="ask", tool="put", name="ask about put", missing_ok=True),
+)
+DENIALS = (
+    Rule(action="deny", tool="risky", reason="too risky", missing_ok=True),
+    Rule(action="deny", tool="pay", reason="nothing is paid any more", missing_ok=True),
+    Rule(action="deny", tool="put", reason="nothing is put any more", missing_ok=True),
+)
 WINDOWS = (2_500, 2_500, 8_000, 100_000)
 
 
@@ -43,6 +50,7 @@ def versions_of(world: World) -> list[Agent]:
 def _first(world: World) -> Agent:
     chance = world.chance
     tools: tuple[Any, ...] = (*TOOLS, "recall") if chance.hit(0.15) else TOOLS
+    tools = (*tools, *MARKING) if world.rates.labels else tools
     return Agent(
         "sim",
         model=SimModel(world, chance.one(WINDOWS)),
@@ -94,8 +102,9 @@ def _changed(world: World, first: Agent) -> Agent:
     """The same agent as its author left it later."""
     chance = world.chance
     changes: dict[str, Any] = {}
-    if chance.hit(0.5):
-        changes["policy"] = Policy((*RULES[: chance.below(3)], DENY)[: 1 + chance.below(3)])
+    deployed = world.rates.recodes >= 1.0
+    if chance.hit(0.7 if deployed else 0.5):
+        changes["policy"] = Policy((*RULES[: chance.below(3)], chance.one(DENIALS))[: 1 + chance.below(3)])
     if chance.hit(0.4):
         changes["model"] = SimModel(world, chance.one(WINDOWS), name=chance.one(("model", "other")))
     if chance.hit(0.4):
@@ -110,7 +119,7 @@ def _changed(world: World, first: Agent) -> Agent:
         changes["output"] = None if first.output is not None else Verdict
     if chance.hit(0.3):
         changes["hooks"] = hooks_of(chance)
-    if chance.hit(0.4):
+    if chance.hit(0.8 if deployed else 0.4):
         changes["tools"] = _other_tools(chance, first)
     if chance.hit(0.2):
         changes["instructions"] = "You are simulated, and wiser now."
@@ -118,8 +127,9 @@ def _changed(world: World, first: Agent) -> Agent:
 
 
 def _other_tools(chance: Chance, first: Agent) -> tuple[Any, ...]:
-    """One tool does something else, or one is gone."""
-    if chance.hit(0.5):
-        return (look_harder, *first.tools[1:])
+    """One tool does something else, promises something else, is told in other words, or is gone."""
+    if chance.hit(0.7):
+        other = chance.one((look_harder, pay_safely, pay_safely, pay_safely, put_once, pay_retold))
+        return tuple(other if getattr(tool, "name", tool) == other.name else tool for tool in first.tools)
     gone = chance.one(("put", "risky", "ui", "wait"))
     return tuple(tool for tool in first.tools if getattr(tool, "name", tool) != gone)

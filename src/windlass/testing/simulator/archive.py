@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from windlass.runtime.pages import Page
+from windlass.runtime.context.archive_page import Page
 from windlass.store.base import Key
 
 from .chance import SELDOM

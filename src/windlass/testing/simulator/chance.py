@@ -26,6 +26,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     stall_await: float = 0.0
     close: float = 0.0
     clock_jump: float = 0.0
+    driver_dies: float = 0.0
     # the store
     latency: float = 0.0
     lost_before: float = 0.0
@@ -47,6 +48,9 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     tool_suspends: float = 0.0
     tool_asks: float = 0.0
     tool_consults: float = 0.0
+    tool_cancels: float = 0.0
+    tool_jobs: float = 0.0
+    job_lost: float = 0.0
     misanswers: float = 0.0
     # hooks and the archive
     hook_raises: float = 0.0
@@ -70,6 +74,8 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     erases: float = 0.0
     shuts_down: float = 0.0
     recodes: float = 0.0
+    labels: float = 0.0
+    """How often something is marked, in a world with tools that read what is private and untrusted and lead out."""
 
 
 _RANGES: dict[str, tuple[float, float, float]] = {
@@ -120,7 +126,25 @@ _RANGES: dict[str, tuple[float, float, float]] = {
     "erases": (0.2, 0.02, 0.1),
     "shuts_down": (0.2, 0.01, 0.06),
     "recodes": (0.3, 0.2, 0.8),
+    "tool_cancels": (0.4, 0.05, 0.3),
+    "driver_dies": (0.3, 0.005, 0.05),
+    "tool_jobs": (0.5, 0.3, 1.0),
+    "job_lost": (0.4, 0.05, 0.3),
+    "labels": (0.35, 0.1, 0.5),
 }
+
+
+DEPLOYS = 0.12
+"""How many worlds are worlds of deploys."""
+DEPLOYED = {
+    "recodes": 1.0,
+    "crash_any": 0.3,
+    "crash_await": 0.02,
+    "tool_hangs": 0.3,
+    "tool_slow": 0.6,
+    "shuts_down": 0.0,
+}
+"""Where every process starts with other code than the one before it, and calls are cut off in the middle."""
 
 
 class Chance(random.Random):
@@ -141,6 +165,8 @@ class Chance(random.Random):
         found = {}
         for name, (likely, least, most) in _RANGES.items():
             found[name] = least + self.random() * (most - least) if self.random() < likely else 0.0
+        if self.random() < DEPLOYS:
+            found |= DEPLOYED
         return Rates(calls=0.2 + 0.6 * self.random(), **found)
 
 

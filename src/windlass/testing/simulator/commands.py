@@ -5,23 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from windlass.events.base import Command
-from windlass.events.blocks import Text
-from windlass.events.calls import CallReceived, ResultBody, ResultReceived, ToolSettled, UserCallBody
-from windlass.events.context import CompactReceived, UndoReceived
-from windlass.events.ids import prompt_id
-from windlass.events.permissions import FeedbackBody, PermissionApproved, PermissionDenied
-from windlass.events.questions import Answer, AnswerBody, AnswerReceived
-from windlass.events.runs import (
-    CancelReceived,
-    InterruptReceived,
-    PromptBody,
-    PromptReceived,
-    QueueEdited,
-    SignalBody,
-    SignalReceived,
-    WakeReceived,
-)
-from windlass.events.sessions import (
+from windlass.events.changes import (
     ChangeMetadata,
     ChangeMode,
     ChangeModel,
@@ -30,14 +14,26 @@ from windlass.events.sessions import (
     ChangeSettings,
     ChangeTitle,
 )
-from windlass.events.specs import Limits, ModelRef, RunOptions
-from windlass.kernel import state as st
+from windlass.events.commands import PromptBody, PromptReceived, QueueEdited
+from windlass.events.context import CompactReceived, UndoReceived
+from windlass.events.questions import Answer, AnswerBody, AnswerReceived
+from windlass.events.runs import CancelReceived, InterruptReceived, WakeReceived
+from windlass.events.signals import SignalBody, SignalReceived
+from windlass.events.tools.calls import CallReceived, ResultBody, ResultReceived, ToolSettled, UserCallBody
+from windlass.events.tools.jobs import KillReceived
+from windlass.events.tools.labels import LabelsDeclassified
+from windlass.events.tools.permissions import Covered, FeedbackBody, PermissionApproved, PermissionDenied
+from windlass.events.values.blocks import Text
+from windlass.events.values.ids import prompt_id
+from windlass.events.values.specs import Limits, ModelRef, RunOptions
+from windlass.kernel.phases import Asked
 from windlass.store.base import Key
 
 if TYPE_CHECKING:
     from .world import World
 
 PROMPT_WORDS = (1, 10, 120)
+LABELS = ("untrusted:mail", "private:prompt", "private")
 
 
 def answer_body() -> AnswerBody:
@@ -63,7 +59,7 @@ class Commands:
             return answer
         if chance.hit(world.rates.stops):
             kind = InterruptReceived if chance.hit(0.5) else CancelReceived
-            return kind(command_id=self.fresh_id(), reason="enough")
+            return kind(command_id=self.fresh_id(), reason="enough", jobs=chance.hit(0.3))
         if chance.hit(0.55 - world.rates.tidies / 2):
             return self.prompt()
         return self._tidies(key) if chance.hit(world.rates.tidies) else self._rarer(key)
@@ -78,6 +74,7 @@ class Commands:
             tokens=len(text) // 4 + 1,
             bytes=len(text),
             options=options,
+            labels=(chance.one(LABELS),) if chance.hit(self.world.rates.labels * 0.3) else (),
             body=PromptBody(content=(Text(text=text),)),
         )
 
@@ -95,14 +92,14 @@ class Commands:
         """Puts a session's history, tools and numbers in order."""
         chance, state = self.world.chance, self.world.watch.logs[key].state
         name = self.fresh_id()
-        seqs = [ref.seq for ref in state.history]
+        seqs = [ref.seq for ref in state.history.items]
         if state.compaction.count and chance.hit(0.4):
             return UndoReceived(command_id=name)
         match chance.below(5):
             case 0:
                 return UndoReceived(command_id=name)
             case 1 | 2 if seqs:
-                unpin = tuple(state.pinned)[:1] if chance.hit(0.3) else ()
+                unpin = tuple(state.history.pinned)[:1] if chance.hit(0.3) else ()
                 pin = tuple(sorted({chance.one(seqs) for _ in range(1 + chance.below(2))} - set(unpin)))
                 return ChangeReceived(command_id=name, change=ChangePins(pin=pin, unpin=unpin))
             case 3:
@@ -115,6 +112,11 @@ class Commands:
     def _rarer(self, key: Key) -> Command:
         chance, state = self.world.chance, self.world.watch.logs[key].state
         name = self.fresh_id()
+        if state.jobs.open and chance.hit(0.3):
+            return KillReceived(command_id=name, job_id=chance.one(sorted(state.jobs.open)))
+        if state.labels.held and chance.hit(self.world.rates.labels * 0.5):
+            label = chance.one((*state.labels.held, "private"))
+            return LabelsDeclassified(command_id=name, actor="somebody", labels=(label,), reason="harmless")
         match chance.below(7):
             case 0 | 1:
                 return WakeReceived(command_id=name)
@@ -124,11 +126,13 @@ class Commands:
                     command_id=name, kind="ping", urgency=urgency, tokens=4, body=SignalBody(text="ping")
                 )
             case 3:
-                order = [prompt_id(seq) for seq in state.queue if not chance.hit(0.3)]
+                order = [prompt_id(seq) for seq in state.queue.waiting if not chance.hit(0.3)]
                 chance.shuffle(order)
                 return QueueEdited(command_id=name, order=tuple(order))
             case 4:
-                tool = chance.one(("look", "pay", "put", "ui", "todo", "extra")[: 6 if "extra" in state.tools else 5])
+                tool = chance.one(
+                    ("look", "pay", "put", "ui", "todo", "extra")[: 6 if "extra" in state.toolset.tools else 5]
+                )
                 args: Any = {"todos": []} if tool == "todo" else {"n": 1}
                 return CallReceived(command_id=name, tool=tool, body=UserCallBody(args=args, prepared=None))
             case 5:
@@ -144,20 +148,25 @@ class Commands:
                 return ChangeReceived(command_id=name, change=change)
 
     def answer(self, key: Key) -> Command | None:
-        """Answers something that a session waits for; None where it waits for nothing."""
+        """Answers something that a session waits for; None if it waits for nothing."""
         chance, state = self.world.chance, self.world.watch.logs[key].state
         name = self.fresh_id()
-        if state.asks and chance.hit(0.8):
-            ask = chance.one(list(state.asks.values()))
+        if state.asks.open and chance.hit(0.8):
+            ask = chance.one(list(state.asks.open.values()))
             if ask.kind == "question":
                 action = chance.one(("approve", "reject")) if ask.question_kind == "plan" else None
                 return AnswerReceived(
                     command_id=name, question_id=ask.ask_id, action=action, tokens=4, body=answer_body()
                 )
+            alike = [one for one in state.asks.open.values() if ask.group and one.group == ask.group and one != ask]
             if chance.hit(0.7):
-                return PermissionApproved(command_id=name, request_id=ask.ask_id, digest=ask.digest)
-            return PermissionDenied(command_id=name, request_id=ask.ask_id, body=FeedbackBody(feedback="no"))
-        waiting = [call for call in state.calls.values() if call.status in ("delegated", "suspended", "unknown")]
+                also = tuple(Covered(request_id=one.ask_id, digest=one.digest) for one in alike)
+                return PermissionApproved(command_id=name, request_id=ask.ask_id, digest=ask.digest, also=also)
+            names = tuple(one.ask_id for one in alike)
+            return PermissionDenied(
+                command_id=name, request_id=ask.ask_id, also=names, body=FeedbackBody(feedback="no")
+            )
+        waiting = [call for call in state.calls.by_id.values() if call.status in ("delegated", "suspended", "unknown")]
         if not waiting:
             return None
         call = chance.one(waiting)
@@ -173,6 +182,6 @@ class Commands:
         waiting = self.answer(key)
         if waiting is not None:
             return waiting
-        if not state.active and (state.queue or isinstance(state.phase, st.Asked)):
+        if not state.active and (state.queue.waiting or isinstance(state.phase, Asked)):
             return WakeReceived(command_id=self.fresh_id())
         return None

@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from windlass.events.failures import HookPoint
-from windlass.runtime.hooks import Allowed, Changed, Denied, Hook, Moment, Said
-from windlass.runtime.judging import judge_guard
+from windlass.events.hooks import HookPoint
+from windlass.runtime.hooks.hook import Allowed, Changed, Denied, Hook, Moment, Said
+from windlass.runtime.hooks.judge import judge_guard
 
 from .chance import Chance
 from .loop import ACTOR

@@ -13,6 +13,8 @@ import random
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
+from windlass.tools.planes.stops import StoppableTask
+
 if TYPE_CHECKING:
     from .world import World
 
@@ -58,6 +60,10 @@ ACTOR: contextvars.ContextVar[Actor] = contextvars.ContextVar("windlass_sim_acto
 _NOBODY = Actor("nobody")
 
 
+class Planned(Exception):
+    """A fault that the world has planned: what it ends is to be replaced."""
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """Runs callbacks in an order that a generator of random numbers chooses, as far as asyncio leaves it open."""
 
@@ -71,7 +77,6 @@ class SimLoop(asyncio.BaseEventLoop):
         self.over = False
         self.tasks: dict[asyncio.Task[Any], Actor] = {}
         self.set_task_factory(self._make_task)  # type: ignore[arg-type]
-        self.set_exception_handler(lambda loop, context: None)
 
     # --- what asyncio asks of a loop ---
 
@@ -81,7 +86,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def _make_task(
         self, loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **options: Any
     ) -> asyncio.Task[Any]:
-        task = asyncio.Task(coro, loop=loop, **options)
+        task = StoppableTask(coro, loop=loop, **options)
         if self.over:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             coro.close()
@@ -106,6 +111,14 @@ class SimLoop(asyncio.BaseEventLoop):
         if self.over:
             return asyncio.TimerHandle(when, callback, args, self, context)
         return super().call_at(when, callback, *args, context=context)
+
+    def _asyncgen_finalizer_hook(self, agen: Any) -> None:
+        """A generator that nobody reads any more is closed in a task, unless its actor dies before that begins."""
+        self._asyncgens.discard(agen)  # type: ignore[attr-defined]
+        self.call_soon(self._close_left, agen)
+
+    def _close_left(self, agen: Any) -> None:
+        self.create_task(agen.aclose())
 
     def _check_closed(self) -> None:
         """What is left of dead actors may still touch the loop while it is taken apart; nothing comes of it."""

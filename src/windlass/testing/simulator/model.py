@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from windlass.events.blocks import CallSlot, Refusal, Text
-from windlass.events.failures import Failure, FailureKind, FinishReason, failure
-from windlass.events.items import ProposedCall
-from windlass.events.usage import Price, Usage
+from windlass.events.values.blocks import CallSlot, Refusal, Text
+from windlass.events.values.failures import Failure, FailureKind, FinishReason, failure
+from windlass.events.values.items import ProposedCall
+from windlass.events.values.usage import Price, Usage
 from windlass.models.base import Delta, ModelInfo, Reply, Request, TextPart
 
 from .loop import ACTOR
@@ -32,7 +32,7 @@ FAILURES: tuple[FailureKind, ...] = (
 )
 HINTS_MS = (None, None, 200, 3_000, 90_000)
 HOST_TOOLS = ("look", "look", "put", "put", "pay", "pay", "pay", "risky", "alone", "count", "ui")
-NOT_ALWAYS_THERE = ("extra", "tab", "recall")
+NOT_ALWAYS_THERE = ("extra", "tab", "recall", "files", "fetch", "send")
 """Tools that are called where they are offered: mounted ones, and those of some worlds."""
 ANSWERS = ('{"fine": true}', '{"fine": false, "score": 3}', '```json\n{"fine": true, "score": 1}\n```')
 CALLS_MAX = 4

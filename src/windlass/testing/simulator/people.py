@@ -6,15 +6,16 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from windlass.events import codec
 from windlass.events.base import Command
-from windlass.events.calls import MountReceived, ToolBody, ToolRequested, UnmountReceived
+from windlass.events.commands import PromptReceived
 from windlass.events.errors import CommandTaken, Refused, StoreError, UsageError
-from windlass.events.runs import PromptReceived
-from windlass.runtime.attached import Lent, weighed
-from windlass.runtime.hub import Record
-from windlass.runtime.result import Parked
-from windlass.runtime.session import Session
+from windlass.events.stored import codec
+from windlass.events.tools.calls import ToolRequested
+from windlass.events.tools.toolset import MountReceived, ToolBody, UnmountReceived
+from windlass.runtime.api.result import Parked
+from windlass.runtime.api.session import Session
+from windlass.runtime.bind.local_code import Lent, weighed
+from windlass.runtime.streams.record import Record
 from windlass.store.base import InboxCommand, Key
 
 from .commands import Commands
@@ -72,7 +73,7 @@ class People:
             return
 
     async def _rarely(self, key: Key) -> bool:
-        """What few people do, each in few worlds. False where they did nothing of it."""
+        """What few people do, each in few worlds. False if they did nothing of it."""
         chance, rates = self.world.chance, self.world.rates
         if chance.hit(rates.mounts):
             await self._mount(key)
@@ -130,7 +131,7 @@ class People:
         if runner is None or chance.hit(world.rates.by_inbox):
             world.reached("command_by_inbox")
             data = codec.encode_command(command)
-            await world.disk.send(key, InboxCommand(command_id=command.command_id, at_ms=0, data=data))
+            await world.disk.kept.inbox.send(key, InboxCommand(command_id=command.command_id, at_ms=0, data=data))
             return
         patience = chance.one(PATIENCE_S) if chance.hit(world.rates.gives_up) else None
         if patience is not None:

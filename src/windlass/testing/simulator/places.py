@@ -5,16 +5,51 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from windlass.events import calls as ce
-from windlass.events import context as xe
-from windlass.events import permissions as pe
-from windlass.events import questions as qe
-from windlass.events import runs as re_
-from windlass.events import sessions as se
-from windlass.events import turns as te
 from windlass.events.base import Event
-from windlass.events.codec import Appended
+from windlass.events.budgets import BudgetStopped
+from windlass.events.changes import LimitsChanged, ModeChanged, ModelChanged, PolicyChanged, SettingsChanged
+from windlass.events.commands import CommandRefused, QueueChanged, QueueEdited
+from windlass.events.context import (
+    CompactionFailed,
+    CompactionFinished,
+    CompactionUndone,
+    ContextArchived,
+    ContextPagedIn,
+    PinsChanged,
+)
 from windlass.events.hooks import HookRuled
+from windlass.events.questions import AnswerReceived
+from windlass.events.runs import CancelReceived, InterruptReceived, RunInterrupted, RunSlept, RunStarted
+from windlass.events.sessions import AgentChanged, NoticeGiven, SessionRewound, SessionTotalled
+from windlass.events.signals import SignalReceived
+from windlass.events.stored.codec import Appended
+from windlass.events.tasks import TaskCompleted
+from windlass.events.timers import TimerCancelled, TimerFired
+from windlass.events.tools.calls import (
+    CallReceived,
+    ResultReceived,
+    ToolAsked,
+    ToolDenied,
+    ToolOutcomeUnknown,
+    ToolReconsidered,
+    ToolSettled,
+    ToolStarted,
+    ToolSuspended,
+    ToolTimedOut,
+)
+from windlass.events.tools.jobs import JobDropped, JobFinished, JobStarted, JobStopping
+from windlass.events.tools.labels import LabelsDeclassified, LabelsJoined
+from windlass.events.tools.permissions import PermissionApproved, PermissionDenied, PermissionRequested
+from windlass.events.tools.toolset import ToolsetChanged
+from windlass.events.turns import (
+    ModelAsked,
+    ModelDropped,
+    OutputExtracted,
+    OutputFailed,
+    OutputRejected,
+    RetryPlanned,
+    TurnStarted,
+)
 
 from .loop import Actor
 
@@ -62,6 +97,8 @@ WORLD = (
     "clock_jump_back",
     "model_hangs",
     "tool_hangs",
+    "tool_cancels_itself",
+    "driver_dies",
     "fork_while_running",
     "command_sent_twice",
     "command_by_inbox",
@@ -76,6 +113,8 @@ WORLD = (
     "erased",
     "erased_is_shown",
     "paged_in_by_a_person",
+    "job_lost",
+    "job_swept",
 )
 LOG = (
     "outcome_unknown",
@@ -86,6 +125,10 @@ LOG = (
     "answered",
     "asked_inside_a_tool",
     "suspended",
+    "job_started",
+    "job_ended",
+    "job_stopped",
+    "job_woke",
     "client_result",
     "tool_timed_out",
     "compacted",
@@ -99,6 +142,7 @@ LOG = (
     "held",
     "queue_edited",
     "signalled",
+    "cut_off_by_a_signal",
     "refused_on_record",
     "rewound",
     "person_called",
@@ -121,6 +165,11 @@ LOG = (
     "rejected_while_busy",
     "nudged",
     "run_with_options",
+    "marked",
+    "declassified",
+    "legs_asked_about",
+    "legs_agreed_to",
+    "legs_met_before_the_start",
 )
 HOOKS = (
     "hook_denied_prompt",
@@ -146,6 +195,8 @@ CODE = (
     "code_changed_limits",
     "code_changed_settings",
     "code_changed_mode",
+    "judged_again",
+    "denied_when_judged_again",
 )
 DENIALS = ("denied_by_rules", "denied_by_mode", "denied_by_no_approver", "denied_by_unknown_tool", "denied_by_budget")
 BUDGETS = tuple(f"stopped_by_{limit}" for limit in ("tokens", "money", "turns", "calls", "time"))
@@ -166,33 +217,40 @@ HARD_PLACES: tuple[str, ...] = (
 """Each must be reached somewhere in a sweep."""
 
 _SIMPLE: dict[type[Event], str] = {
-    ce.ToolOutcomeUnknown: "outcome_unknown",
-    ce.ToolSettled: "settled",
-    ce.ToolSuspended: "suspended",
-    ce.ResultReceived: "client_result",
-    ce.ToolTimedOut: "tool_timed_out",
-    ce.ToolAsked: "asked_inside_a_tool",
-    ce.CallReceived: "person_called",
-    qe.AnswerReceived: "answered",
-    te.RetryPlanned: "retry",
-    re_.RunSlept: "slept",
-    re_.TimerFired: "timer_fired",
-    re_.QueueEdited: "queue_edited",
-    re_.SignalReceived: "signalled",
-    se.SessionRewound: "rewound",
-    se.TaskCompleted: "task_completed",
-    se.NoticeGiven: "audit_note",
-    xe.CompactionFailed: "compaction_failed",
-    xe.CompactionUndone: "compaction_undone",
-    xe.ContextPagedIn: "paged_in",
-    se.SessionTotalled: "shut_down",
-    se.PinsChanged: "pinned",
-    se.AgentChanged: "code_changed_agent",
-    se.PolicyChanged: "code_changed_policy",
-    se.LimitsChanged: "code_changed_limits",
-    te.OutputExtracted: "output_extracted",
-    te.OutputRejected: "output_rejected",
-    te.OutputFailed: "output_failed",
+    ToolOutcomeUnknown: "outcome_unknown",
+    ToolSettled: "settled",
+    ToolSuspended: "suspended",
+    JobStarted: "job_started",
+    JobFinished: "job_ended",
+    JobStopping: "job_stopped",
+    JobDropped: "job_dropped",
+    ResultReceived: "client_result",
+    ToolTimedOut: "tool_timed_out",
+    ToolAsked: "asked_inside_a_tool",
+    CallReceived: "person_called",
+    AnswerReceived: "answered",
+    RetryPlanned: "retry",
+    RunSlept: "slept",
+    TimerFired: "timer_fired",
+    QueueEdited: "queue_edited",
+    SignalReceived: "signalled",
+    ModelDropped: "cut_off_by_a_signal",
+    SessionRewound: "rewound",
+    TaskCompleted: "task_completed",
+    NoticeGiven: "audit_note",
+    CompactionFailed: "compaction_failed",
+    CompactionUndone: "compaction_undone",
+    ContextPagedIn: "paged_in",
+    SessionTotalled: "shut_down",
+    PinsChanged: "pinned",
+    AgentChanged: "code_changed_agent",
+    PolicyChanged: "code_changed_policy",
+    LimitsChanged: "code_changed_limits",
+    OutputExtracted: "output_extracted",
+    OutputRejected: "output_rejected",
+    OutputFailed: "output_failed",
+    LabelsJoined: "marked",
+    LabelsDeclassified: "declassified",
 }
 _QUEUE = {"steering": "steered", "queued": "queued", "held": "held"}
 
@@ -201,9 +259,9 @@ def count_append(world: World, actor: Actor, found: Log, append: Appended) -> No
     """Notes what an append says about where the world has been; `found` is the log before it."""
     fact = append.events[0]
     phase = str(found.state.phase.__struct_config__.tag)
-    if isinstance(fact, re_.InterruptReceived):
+    if isinstance(fact, InterruptReceived):
         world.reached(f"interrupt_{phase}")
-    elif isinstance(fact, re_.CancelReceived):
+    elif isinstance(fact, CancelReceived):
         world.reached(f"cancel_{phase}")
     for event in append.events:
         assert isinstance(event, Event)
@@ -217,14 +275,16 @@ def count_append(world: World, actor: Actor, found: Log, append: Appended) -> No
 
 
 def _started(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, ce.ToolStarted)
+    assert isinstance(event, ToolStarted)
     if event.attempt > 1:
         world.reached("started_again")
 
 
 def _run_started(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, re_.RunStarted)
+    assert isinstance(event, RunStarted)
     world.runs += 1
+    if event.trigger == "job":
+        world.reached("job_woke")
     if event.options is not None:
         world.reached("run_with_options")
 
@@ -241,7 +301,7 @@ def _ruled(world: World, found: Log, event: Event) -> None:
 
 
 def _toolset(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, ce.ToolsetChanged)
+    assert isinstance(event, ToolsetChanged)
     if event.phase == "draining":
         world.reached("unmount_drains")
     elif event.phase == "forced":
@@ -251,67 +311,78 @@ def _toolset(world: World, found: Log, event: Event) -> None:
 
 
 def _code(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, se.ModelChanged | se.SettingsChanged | se.ModeChanged)
+    assert isinstance(event, ModelChanged | SettingsChanged | ModeChanged)
     if event.reason == "resume":
         world.reached(f"code_changed_{_CODE[type(event)]}")
 
 
-_CODE: dict[type, str] = {se.ModelChanged: "model", se.SettingsChanged: "settings", se.ModeChanged: "mode"}
+_CODE: dict[type, str] = {ModelChanged: "model", SettingsChanged: "settings", ModeChanged: "mode"}
 
 
 def _not_run(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, ce.ToolDenied)
+    assert isinstance(event, ToolDenied)
+    call = found.state.calls.by_id.get(event.call_id)
+    if call is not None and call.outdated and event.reason in ("rules", "mode", "no_approver"):
+        world.reached("denied_when_judged_again")
     world.reached("taken_away_before_it_ran" if event.reason == "unavailable_tool" else f"denied_by_{event.reason}")
 
 
 def _stopped(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, re_.BudgetStopped)
+    assert isinstance(event, BudgetStopped)
     world.reached(f"stopped_by_{event.limit}")
 
 
 def _refused(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, re_.CommandRefused)
+    assert isinstance(event, CommandRefused)
     world.reached("refused_on_record")
     if event.code == "busy":
         world.reached("rejected_while_busy")
 
 
 def _archived(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, xe.ContextArchived)
+    assert isinstance(event, ContextArchived)
     world.reached("archived" if event.failure is None else "archive_failed")
 
 
 def _compacted(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, xe.CompactionFinished)
+    assert isinstance(event, CompactionFinished)
     world.reached("compacted")
-    if any(seq in found.state.pinned for seq in event.kept):
+    if any(seq in found.state.history.pinned for seq in event.kept):
         world.reached("pinned_item_kept")
 
 
 def _turn(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, re_.TurnStarted)
+    assert isinstance(event, TurnStarted)
     if "nudge" in event.notes:
         world.reached("nudged")
 
 
 def _interrupted(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, re_.RunInterrupted)
+    assert isinstance(event, RunInterrupted)
     if event.stop == "superseded":
         world.reached("superseded")
 
 
 def _not_approved(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, pe.PermissionDenied)
+    assert isinstance(event, PermissionDenied)
     world.reached("hook_refused_permission" if event.actor.startswith("hook:") else "denied")
 
 
 def _requested(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, pe.PermissionRequested)
+    assert isinstance(event, PermissionRequested)
+    if event.changed:
+        world.reached("asked_again")
+    if event.joins:
+        world.reached("legs_asked_about")
     found.asked_epoch[event.request_id] = found.state.epoch
 
 
 def _approved(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, pe.PermissionApproved)
+    assert isinstance(event, PermissionApproved)
+    ask = found.state.asks.open.get(event.request_id)
+    call = found.state.calls.by_id.get(ask.call_id) if ask is not None else None
+    if call is not None and call.joins:
+        world.reached("legs_agreed_to")
     if event.actor.startswith("hook:"):
         world.reached("hook_approved")
     if found.asked_epoch.get(event.request_id, found.state.epoch) < found.state.epoch:
@@ -319,45 +390,53 @@ def _approved(world: World, found: Log, event: Event) -> None:
 
 
 def _queue_changed(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, re_.QueueChanged)
+    assert isinstance(event, QueueChanged)
     name = _QUEUE.get(event.operation)
     if name is not None:
         world.reached(name)
 
 
 def _cancelled(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, re_.TimerCancelled)
+    assert isinstance(event, TimerCancelled)
     if event.reason == "woken":
         world.reached("woken")
 
 
 def _asked_aside(world: World, found: Log, event: Event) -> None:
-    assert isinstance(event, te.ModelAsked)
+    assert isinstance(event, ModelAsked)
     if event.lane == "judge":
         world.reached("judged")
     else:
         world.reached("consulted" if event.attempt == 1 else "consulted_again")
 
 
+def _reconsidered(world: World, found: Log, event: Event) -> None:
+    assert isinstance(event, ToolReconsidered)
+    world.reached("judged_again")
+    if "labels" in event.changed:
+        world.reached("legs_met_before_the_start")
+
+
 _SPECIAL: dict[type, Callable[[World, Log, Event], None]] = {
-    te.ModelAsked: _asked_aside,
-    ce.ToolStarted: _started,
-    re_.RunStarted: _run_started,
-    pe.PermissionRequested: _requested,
-    pe.PermissionApproved: _approved,
-    re_.QueueChanged: _queue_changed,
-    re_.TimerCancelled: _cancelled,
+    ToolReconsidered: _reconsidered,
+    ModelAsked: _asked_aside,
+    ToolStarted: _started,
+    RunStarted: _run_started,
+    PermissionRequested: _requested,
+    PermissionApproved: _approved,
+    QueueChanged: _queue_changed,
+    TimerCancelled: _cancelled,
     HookRuled: _ruled,
-    ce.ToolsetChanged: _toolset,
-    ce.ToolDenied: _not_run,
-    se.ModelChanged: _code,
-    se.SettingsChanged: _code,
-    se.ModeChanged: _code,
-    re_.BudgetStopped: _stopped,
-    re_.CommandRefused: _refused,
-    re_.TurnStarted: _turn,
-    re_.RunInterrupted: _interrupted,
-    xe.ContextArchived: _archived,
-    xe.CompactionFinished: _compacted,
-    pe.PermissionDenied: _not_approved,
+    ToolsetChanged: _toolset,
+    ToolDenied: _not_run,
+    ModelChanged: _code,
+    SettingsChanged: _code,
+    ModeChanged: _code,
+    BudgetStopped: _stopped,
+    CommandRefused: _refused,
+    TurnStarted: _turn,
+    RunInterrupted: _interrupted,
+    ContextArchived: _archived,
+    CompactionFinished: _compacted,
+    PermissionDenied: _not_approved,
 }

@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from windlass.events.record import SALT_BYTES, stored_text
+from windlass.events.stored.record import SALT_BYTES, stored_text
 
-from .loop import Actor, Crashed
+from .loop import Actor, Crashed, Planned
 
 if TYPE_CHECKING:
     from .world import World
 
+EFFECTS = ("before_tool", "after_tool", "before_model", "after_model")
+"""Where a driver may die of what nobody has thought of."""
 BEGINNING_MS = 1_700_000_000_000
 
 
@@ -61,6 +63,9 @@ class SimPorts:
         world = self._world
         if name == "after_append":
             world.compare(self._actor)
+        if name in EFFECTS and world.chance.hit(world.rates.driver_dies):
+            world.reached("driver_dies")
+            raise Planned(f"at {name}")
         if world.may_crash(world.rates.crash_point):
             world.crash(self._actor, name)
             raise Crashed(name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from windlass.events.errors import StoreError, UsageError
 from windlass.events.live import StreamTruncated
-from windlass.runtime.hub import Record
+from windlass.runtime.streams.record import Record
 from windlass.store.base import Key
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ class SimFailure(AssertionError):
 
 def simulate(seed: int, *, steps: int = STEPS_MIN, mode: Mode = "liveness", trace: bool = False) -> Finding:
     """Lives through the world of one seed: `steps` acts with faults, and in `liveness` mode then a time without any,
-    in which everything that is owed must come to its end. Raises `SimFailure` where a rule is broken."""
+    in which everything that is owed must come to its end. Raises `SimFailure` if a rule is broken."""
     world = World(seed, steps=steps, tracing=trace)
     error = live(world, world.main(settles=mode == "liveness"))
     if error is not None:

@@ -7,15 +7,17 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.events.errors import StoreError, UsageError
-from windlass.runtime.agent import Agent
-from windlass.runtime.approvals import Approve, Deny, PermissionAsk, QuestionAsk, Reply, Verdict
-from windlass.runtime.hub import Record
-from windlass.runtime.runtime import Runtime
-from windlass.runtime.session import Session
+from windlass.runtime.api.agent import Agent
+from windlass.runtime.api.approvals import Approve, Deny, PermissionAsk, QuestionAsk, Reply, Verdict
+from windlass.runtime.api.runtime import Runtime
+from windlass.runtime.api.session import Session
+from windlass.runtime.streams.record import Record
 from windlass.store.base import Key
-from windlass.tools.plane import LocalPlane
+from windlass.tools.planes.local import LocalPlanes
+from windlass.tools.tool import LOCAL
 
 from .commands import answer_body
+from .jobs import SimJobs
 from .loop import ACTOR, Actor
 from .ports import SimPorts
 from .store import SimStore
@@ -53,9 +55,10 @@ class Runner:
             approver=self._approve if world.has_approver else None,
             lease_ms=LEASE_MS,
             poll_ms=world.poll_ms,
-            plane=LocalPlane(threads_max=0),
+            planes={LOCAL: LocalPlanes(threads_max=0)},
             snapshot_every=SNAPSHOT_EVERY_RECORDS,
             tools=world.library,
+            jobs=SimJobs(world, self.actor),
         )
         if self.agents:
             world.codes[self.actor] = self.agent
@@ -97,6 +100,7 @@ class Runner:
 
     def died(self) -> None:
         self.store.died()
+        self.world.machine.died(self.actor)
         for answer in self._asked:
             if not answer.done():
                 answer.set_exception(RunnerDied(self.actor.name))

@@ -10,30 +10,40 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from windlass.events import calls as ce
-from windlass.events import codec
-from windlass.events import context as xe
-from windlass.events import runs as re_
-from windlass.events import sessions as se
-from windlass.events import turns as te
 from windlass.events.base import Command, Event
-from windlass.events.record import GENESIS, Sealed
+from windlass.events.commands import CommandCompleted, CommandRefused
+from windlass.events.context import ContextPagedOut
+from windlass.events.runs import Terminal
+from windlass.events.sessions import SessionResumed
+from windlass.events.stored import codec
+from windlass.events.stored.record import GENESIS, Sealed
+from windlass.events.tools.calls import (
+    CallBody,
+    PreparedBody,
+    ToolDelegated,
+    ToolPrepared,
+    ToolReconsidered,
+    ToolRequested,
+    ToolStarted,
+)
+from windlass.events.turns import ModelFailed, ModelReplied, ModelRequested, OutputExtracted
 from windlass.kernel import log
 from windlass.kernel.owed import overview
 from windlass.kernel.render import render
 from windlass.kernel.state import State
 from windlass.models.base import Request
-from windlass.runtime.hub import Record
-from windlass.runtime.listing import SUMS_EVERY_MS
-from windlass.runtime.pages import Page
+from windlass.runtime.context.archive_page import Page
+from windlass.runtime.owner.index_row import SUMS_EVERY_MS
+from windlass.runtime.streams.record import Record
 from windlass.store.base import IndexRow, Key, Origin, Snapshot
+from windlass.testing.carried_labels import Carried
 from windlass.testing.invariants import Broken, Checker, check_items
 from windlass.tools.context import ToolContext
 
-from .laws import Before, check_append, check_terms
+from .laws import Before, Passed, check_append, check_labels, check_terms
 from .loop import Actor
 from .places import count_append
-from .tools import CONTRACTS, Effects
+from .tools import Effects
 
 if TYPE_CHECKING:
     from .world import World
@@ -63,6 +73,10 @@ class Log:
         """The digest of the tool that each start is about."""
         self.given: dict[str, Any] = {}
         """What each call was given, as it was judged."""
+        self.wished: dict[str, Any] = {}
+        """What each call was made with, before hooks saw it."""
+        self.passed = Passed()
+        self.carried = Carried()
         self.fits = False
         """Whether the last answer is one of the output type."""
         self.delegated: set[str] = set()
@@ -76,40 +90,43 @@ class Log:
 
     def add(self, append: codec.Appended) -> None:
         """Folds an append and takes notes."""
-        started = [event for event in append.events if isinstance(event, ce.ToolStarted)]
+        started = [event for event in append.events if isinstance(event, ToolStarted)]
         for event in append.events:
             assert isinstance(event, Event)
             self.checker.feed(event)
+            self.carried.feed(event)
             self.events.append(event)
             match event:
-                case ce.ToolStarted():
+                case ToolStarted():
                     self.starts.add((event.call_id, event.epoch, event.attempt))
-                case ce.ToolRequested(body=ce.CallBody(args=dict(args))):
+                case ToolRequested(body=CallBody(args=dict(args))):
+                    self.given[event.call_id] = self.wished[event.call_id] = args.get("n")
+                case ToolReconsidered():
+                    self.given[event.call_id] = self.wished.get(event.call_id)
+                case ToolPrepared(changed=True, body=PreparedBody(args=dict(args))):
                     self.given[event.call_id] = args.get("n")
-                case ce.ToolPrepared(changed=True, body=ce.PreparedBody(args=dict(args))):
-                    self.given[event.call_id] = args.get("n")
-                case ce.ToolDelegated():
+                case ToolDelegated():
                     self.delegated.add(event.call_id)
-                case xe.ContextPagedOut():
+                case ContextPagedOut():
                     self.paged_out.update(ref.seq for ref in event.refs)
-                case te.ModelRequested():
+                case ModelRequested():
                     self.requests[event.request_id] = event.epoch
-                case te.ModelReplied() | te.ModelFailed():
+                case ModelReplied() | ModelFailed():
                     self.answered.add(event.request_id)
-                    if event.lane == "main" and isinstance(event, te.ModelReplied):
+                    if event.lane == "main" and isinstance(event, ModelReplied):
                         self.fits = False
-                case te.OutputExtracted():
+                case OutputExtracted():
                     self.fits = True
-                case re_.Terminal():
+                case Terminal():
                     self.ended.update(event.commands)
-                case re_.CommandCompleted() | re_.CommandRefused():
+                case CommandCompleted() | CommandRefused():
                     self.ended.add(event.command_id)
         self.appends.append(append)
         self.hash = append.hash
         log.fold_append(self.state, append)
         for event in started:
-            call = self.state.calls.get(event.call_id)
-            spec = self.state.tools.get(call.tool) if call is not None else None
+            call = self.state.calls.by_id.get(event.call_id)
+            spec = self.state.toolset.tools.get(call.tool) if call is not None else None
             if spec is not None:
                 self.versions[event.call_id, event.epoch, event.attempt] = spec.digest
 
@@ -183,7 +200,9 @@ class Watch:
         found.add(append)
         found.checker.rest(found.state)
         check_append(found.state, before, append, fits=found.fits)
-        if isinstance(append.events[0], se.SessionResumed):
+        found.passed.check_append(found.state, append)
+        check_labels(found.state, found.carried)
+        if isinstance(append.events[0], SessionResumed):
             check_terms(found.state, self._world.agent_of(actor))
         self._judge_index(found, index)
 
@@ -224,7 +243,11 @@ class Watch:
         self._hold("intent before effect", epoch is not None, f"model request {request.attempt} of {request.session}")
         self._hold("nothing is paid twice", request.attempt not in found.answered, f"model request {request.attempt}")
         self._in_time(actor, found, epoch or 0, f"model request {request.attempt}")
-        if found.erased and request.lane == "main" and any(ref.seq in found.erased for ref in found.state.history):
+        if (
+            found.erased
+            and request.lane == "main"
+            and any(ref.seq in found.erased for ref in found.state.history.items)
+        ):
             self._world.reached("erased_is_shown")
         try:
             check_items(request.items)
@@ -268,9 +291,13 @@ class Watch:
         found = self.logs[Key(self._world.tenant, ctx.session)]
         key = (ctx.session, ctx.call_id)
         self.effects.done[key] += 1
-        if CONTRACTS[name] == "at_most_once":
+        if ctx.call_id in found.checker.once:
             most = 1 + found.checker.again[ctx.call_id]
             self._hold("at most once", self.effects.done[key] <= most, f"{name} {ctx.call_id} of {ctx.session}")
+
+    def job_starts(self, session: str, job_id: str, *, before: bool) -> None:
+        """A job is started on the machine: nothing was started under its id before."""
+        self._hold("a job is started once", not before, f"{job_id} of {session}")
 
     # --- what people were told ---
 
@@ -339,11 +366,12 @@ class Watch:
             words += [f"{name}: inbox holds {command}" for command in ledger.waiting]
             if state.active:
                 words.append(f"{name}: {msgspec.to_builtins(state.phase)}")
-            words += [f"{name}: {prompt} waits in the queue" for prompt in state.queue]
+            words += [f"{name}: {prompt} waits in the queue" for prompt in state.queue.waiting]
             words += [f"{name}: call {call.call_id} ({call.tool}) is {call.status}" for call in state.open_calls()]
-            words += [f"{name}: timer {timer} is set" for timer in state.timers]
-            words += [f"{name}: {change.operation} of {change.names} waits" for change in state.staged]
-            words += [f"{name}: what was paged out at {seq} is not archived" for seq in state.paged]
+            words += [f"{name}: job {job} has no end" for job in state.jobs.open]
+            words += [f"{name}: timer {timer} is set" for timer in state.timers.open]
+            words += [f"{name}: {change.operation} of {change.names} waits" for change in state.toolset.staged]
+            words += [f"{name}: what was paged out at {seq} is not archived" for seq in state.archive.paged]
             told = self.acknowledged.get(key, {})
             words += [f"{name}: {kind} {c} has no end" for c, kind in told.items() if c not in found.ended]
         return words

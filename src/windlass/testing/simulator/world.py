@@ -6,22 +6,26 @@ The world itself never fails: whatever breaks a rule ends the simulation at that
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from windlass.events.codec import Appended
-from windlass.runtime.agent import Agent
+from windlass.events.errors import StorePoisoned
+from windlass.events.stored.codec import Appended
+from windlass.runtime.api.agent import Agent
 from windlass.store.base import Key
 from windlass.tools.tool import AnyTool
 
 from .agents import versions_of
 from .chance import CALM, Chance, Rates
-from .loop import Actor, Crashed, SimLoop, Stuck
+from .disk import Disk
+from .jobs import Machine
+from .loop import ACTOR, Actor, Crashed, Planned, SimLoop, Stuck
 from .people import People
 from .readers import Reader
 from .runner import LEASE_MS, Runner
-from .store import FULL_MS, LATENCY_MS, Disk
+from .store import FULL_MS, LATENCY_MS
 from .tools import EXTRAS
 from .watch import Log, Watch
 
@@ -51,6 +55,7 @@ class World:
         self.chance = Chance(seed)
         self.rates: Rates = self.chance.rates()
         self.loop = SimLoop(self.chance, shuffles=self.chance.hit(0.8))
+        self.loop.set_exception_handler(functools.partial(_fault, self))
         self.outside = Actor("people", self)
         self.tenant = "sim"
         self.steps_wanted = steps
@@ -70,6 +75,7 @@ class World:
         self.read_to: dict[Actor, dict[Key, int]] = {}
         self.watch = Watch(self)
         self.disk = Disk(self)
+        self.machine = Machine(self)
         self.poll_ms = self.chance.one((100, 1_000, 3_000))
         self.has_approver = self.chance.hit(0.4)
         self.agents = versions_of(self)
@@ -123,14 +129,15 @@ class World:
         failure.__cause__ = error
         self.fail(failure)
 
-    async def pause(self, actor: Actor, where: str, *, risk: float = 1.0) -> None:
-        """A moment in which anything may happen, the death of the process included; more so where it comes seldom."""
+    async def pause(self, actor: Actor, where: str, *, risk: float = 1.0, stalls: float = 1.0) -> None:
+        """A moment in which anything may happen, the death of the process included: `risk` times as often as
+        elsewhere. `stalls` says the same of standing still."""
         chance, rates = self.chance, self.rates
         if self.may_crash(rates.crash_await * risk):
             self.crash(actor, where)
         if actor.dead:
             await self.loop.create_future()
-        if chance.hit(rates.stall_await):
+        if chance.hit(rates.stall_await * stalls):
             self._stall(actor, STALL_MS[-1])
             await asyncio.sleep(0)
         sample = chance.random()
@@ -151,9 +158,10 @@ class World:
         runner = next((each for each in self.runners if each.actor is actor), None)
         if runner is None:
             return
-        for key, active in runner.runtime._active.items():
-            if not active.owner.stale and active.owner.state.seq == self.watch.logs[key].state.seq:
-                self.watch.compare(key, active.owner.state)
+        for slot in runner.runtime.slots.driven:
+            owner = slot.driven.owner if slot.driven is not None else None
+            if owner is not None and not owner.stale and owner.state.seq == self.watch.logs[slot.key].state.seq:
+                self.watch.compare(slot.key, owner.state)
 
     # --- trouble ---
 
@@ -195,10 +203,10 @@ class World:
             name = _CRASH_PHASES.get(phase)
             if name is not None:
                 self.reached(name)
-            running = [call for call in state.calls.values() if call.status == "started"]
+            running = [call for call in state.calls.by_id.values() if call.status == "started"]
             if running:
                 self.reached("crash_tool_open")
-                if any(call.status == "closed" for call in state.calls.values()):
+                if any(call.status == "closed" for call in state.calls.by_id.values()):
                     self.reached("crash_mid_batch")
 
     def fill_up(self) -> None:
@@ -254,7 +262,7 @@ class World:
         self.trace(actor, f"clock jumps by {ms} ms")
         if ms < 0:
             self.reached("clock_jump_back")
-        elif any(found.state.timers for found in self.watch.logs.values()):
+        elif any(found.state.timers.open for found in self.watch.logs.values()):
             self.reached("clock_jump_over_timer")
         actor.clock_ms = ms
 
@@ -262,7 +270,7 @@ class World:
         """A process that ends in an orderly way leaves nothing running."""
         from .runner import RunnerDied
 
-        if any(self.watch.logs[key].state.active for key in runner.runtime._active):
+        if any(self.watch.logs[slot.key].state.active for slot in runner.runtime.slots.driven):
             self.reached("closed_while_running")
         runner.ready, runner.closing = False, True
         self.trace(runner.actor, "closes")
@@ -351,6 +359,9 @@ class World:
                 AssertionError(f"not at an end after {SETTLE_S_MAX:g} s of peace:\n  {words}\n{self.loop.dump()}")
             )
             return
+        stray = self.machine.unknown()
+        if stray:
+            self.fail(AssertionError(f"jobs run that no session knows of: {stray[:UNSETTLED_SHOWN_MAX]}"))
         await self._readers_catch_up()
 
     async def _readers_catch_up(self) -> None:
@@ -373,3 +384,11 @@ _CRASH_PHASES = {
     "compacting": "crash_while_compacting",
     "asked": "crash_while_asked",
 }
+
+
+def _fault(world: World, _: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
+    """What a process reports of itself. Drivers that die are replaced, so nothing else would show that one did."""
+    error = told.get("exception")
+    died = "driver of session" in told.get("message", "")
+    if died and error is not None and not isinstance(error, Planned | StorePoisoned):
+        world.task_died(ACTOR.get(), told["message"], error)

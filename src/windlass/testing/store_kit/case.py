@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from windlass.events import record
-from windlass.events.record import Sealed
-from windlass.store.base import Capabilities, IndexRow, Key, Store
+from windlass.events.errors import NotFound, UsageError
+from windlass.events.stored import record
+from windlass.events.stored.record import Sealed
+from windlass.store.base import Capabilities, InboxCommand, IndexRow, Key, Origin, Store
 
 OpenStore = Callable[[], Awaitable[Store]]
 CheckFunction = Callable[["StoreCase"], Awaitable[None]]
@@ -39,11 +40,16 @@ class StoreCase:
 
 
 class Check(msgspec.Struct, frozen=True):
-    """A named promise, and which capabilities it takes to make it."""
+    """A promise of one part of a store, and which capabilities it takes to make it."""
 
-    name: str
+    part: str
+    promise: str
     run: CheckFunction
     needs: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.part}.{self.promise}"
 
     def applies(self, capabilities: Capabilities) -> bool:
         return all(getattr(capabilities, need) for need in self.needs)
@@ -64,8 +70,8 @@ class Writer:
     async def claim(self, *, now_ms: int = NOW_MS, renew: bool = False, create: bool = True) -> Writer:
         """Makes the session if need be, and takes it."""
         if create:
-            await self.store.create(self.key)
-        claim = await self.store.claim(self.key, runner=self.runner, ttl_ms=TTL_MS, now_ms=now_ms, renew=renew)
+            await self.store.log.create(self.key)
+        claim = await self.store.leases.claim(self.key, runner=self.runner, ttl_ms=TTL_MS, now_ms=now_ms, renew=renew)
         self.epoch, self.seq, self.hash = claim.epoch, claim.head.seq, claim.head.hash
         return self
 
@@ -81,7 +87,7 @@ class Writer:
     async def append(self, *bodies: bytes, events: int = 1, **more: Any) -> Sealed:
         """Seals and appends."""
         sealed = self.seal(*bodies, events=events)
-        await self.store.append(self.key, sealed, **more)
+        await self.store.log.append(self.key, sealed, **more)
         self.accept(sealed)
         return sealed
 
@@ -103,6 +109,11 @@ def numbered(seq: int, events: int) -> tuple[bytes, ...]:
     return tuple(b'{"n":%d}' % (seq + i + 1) for i in range(events))
 
 
+def command(command_id: str, data: bytes = b"{}", at_ms: int = NOW_MS) -> InboxCommand:
+    """A command for an inbox."""
+    return InboxCommand(command_id=command_id, at_ms=at_ms, data=data)
+
+
 async def raises(expected: type[ErrorT], awaitable: Awaitable[object]) -> ErrorT:
     """The error that the awaitable raises; fails if it raises none or another one."""
     try:
@@ -114,4 +125,12 @@ async def raises(expected: type[ErrorT], awaitable: Awaitable[object]) -> ErrorT
 
 async def lines_of(store: Store, key: Key, *, after: int = 0, until: int | None = None) -> list[Sealed]:
     """All that `read` yields."""
-    return [sealed async for sealed in store.read(key, after=after, until=until)]
+    return [sealed async for sealed in store.log.read(key, after=after, until=until)]
+
+
+async def make_fork(store: Store, key: Key, origin: Origin) -> bool:
+    """Makes a fork; a store may say either error of an origin that is not there."""
+    try:
+        return await store.log.create(key, origin=origin)
+    except NotFound as error:
+        raise UsageError(str(error)) from error

@@ -9,20 +9,12 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis import strategies as st
+from hypothesis import strategies as draw
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from windlass.events import record
-from windlass.events.errors import (
-    CommandTaken,
-    LeaseHeld,
-    NotFound,
-    SeqConflict,
-    StaleEpoch,
-    UsageError,
-    WindlassError,
-)
-from windlass.events.record import GENESIS, Sealed
+from windlass.events.errors import CommandTaken, LeaseHeld, NotFound, SeqConflict, StaleEpoch, UsageError, WindlassError
+from windlass.events.stored import record
+from windlass.events.stored.record import GENESIS, Sealed
 from windlass.store.base import LEASE_MS_MAX, Holder, InboxCommand, IndexRow, Key, Origin, Query, Sent, Store
 from windlass.store.chain import history, verify_chain
 
@@ -35,9 +27,9 @@ TTL_MS = 100
 AHEAD_MS = 10 * LEASE_MS_MAX
 
 # Most calls go to one session, so that it gets somewhere.
-keys = st.sampled_from([KEYS[0]] * 4 + KEYS)
-command_ids = st.sampled_from(COMMANDS)
-pauses = st.integers(0, 150) | st.sampled_from([LEASE_MS_MAX - 100, LEASE_MS_MAX])
+keys = draw.sampled_from([KEYS[0]] * 4 + KEYS)
+command_ids = draw.sampled_from(COMMANDS)
+pauses = draw.integers(0, 150) | draw.sampled_from([LEASE_MS_MAX - 100, LEASE_MS_MAX])
 
 
 class Model:
@@ -107,10 +99,10 @@ class StoreMachine(RuleBasedStateMachine):
     def create(self, key: Key) -> None:
         model = self.models.get(key)
         wanted = True if model is None else False if model.origin is None else UsageError
-        assert self.answer(self.store.create(key)) is wanted
+        assert self.answer(self.store.log.create(key)) is wanted
         self.models.setdefault(key, Model(None, []))
 
-    @rule(key=keys, source=keys, part=st.floats(0, 1))
+    @rule(key=keys, source=keys, part=draw.floats(0, 1))
     def fork(self, key: Key, source: Key, part: float) -> None:
         above = self.models.get(source)
         whole = above.inherited + above.lines if above else []
@@ -118,21 +110,21 @@ class StoreMachine(RuleBasedStateMachine):
             return
         shared = whole[: 1 + int(part * (len(whole) - 1))]
         origin = Origin(session=source.session, seq=shared[-1].last_seq, hash=shared[-1].hash)
-        assert self.answer(self.store.create(key, origin=origin)) is True
+        assert self.answer(self.store.log.create(key, origin=origin)) is True
         self.models[key] = Model(origin, shared)
 
     @rule(
         key=keys,
-        runner=st.sampled_from(RUNNERS),
-        renew=st.booleans(),
+        runner=draw.sampled_from(RUNNERS),
+        renew=draw.booleans(),
         pause_ms=pauses,
-        ahead_ms=st.sampled_from([0, 0, 0, AHEAD_MS]),
+        ahead_ms=draw.sampled_from([0, 0, 0, AHEAD_MS]),
     )
     def claim(self, key: Key, runner: str, renew: bool, pause_ms: int, ahead_ms: int) -> None:
         """With `ahead_ms`, by a runner whose clock is so far ahead."""
         self.now_ms += pause_ms
         now_ms = self.now_ms + ahead_ms
-        answer = self.answer(self.store.claim(key, runner=runner, ttl_ms=TTL_MS, now_ms=now_ms, renew=renew))
+        answer = self.answer(self.store.leases.claim(key, runner=runner, ttl_ms=TTL_MS, now_ms=now_ms, renew=renew))
         model = self.models.get(key)
         if model is None:
             assert answer is NotFound
@@ -146,22 +138,22 @@ class StoreMachine(RuleBasedStateMachine):
             assert (answer.epoch, answer.until_ms) == (model.epoch, model.until_ms)
             assert (answer.head.seq, answer.head.hash) == model.end
 
-    @rule(key=keys, runner=st.sampled_from(RUNNERS))
+    @rule(key=keys, runner=draw.sampled_from(RUNNERS))
     def release(self, key: Key, runner: str) -> None:
         model = self.models.get(key)
-        answer = self.answer(self.store.release(key, runner=runner, epoch=model.epoch if model else 1))
+        answer = self.answer(self.store.leases.release(key, runner=runner, epoch=model.epoch if model else 1))
         assert answer is (None if model else NotFound)
         if model and model.owner == runner:
             model.until_ms = 0
 
     @rule(
         key=keys,
-        events=st.integers(1, 3),
-        epoch_off=st.sampled_from([0, 0, 0, 0, -1, 1]),
-        seq_off=st.sampled_from([0, 0, 0, 0, -1, 1]),
-        wrong_hash=st.sampled_from([False, False, False, True]),
-        takes=st.lists(command_ids, max_size=2),
-        indexed=st.booleans(),
+        events=draw.integers(1, 3),
+        epoch_off=draw.sampled_from([0, 0, 0, 0, -1, 1]),
+        seq_off=draw.sampled_from([0, 0, 0, 0, -1, 1]),
+        wrong_hash=draw.sampled_from([False, False, False, True]),
+        takes=draw.lists(command_ids, max_size=2),
+        indexed=draw.booleans(),
     )
     def append(
         self, key: Key, events: int, epoch_off: int, seq_off: int, wrong_hash: bool, takes: list[str], indexed: bool
@@ -177,7 +169,7 @@ class StoreMachine(RuleBasedStateMachine):
         ]
         sealed = seal_after(seq, previous, epoch, bodies)
         row = IndexRow(session=key.session, tenant=key.tenant, seq=sealed.last_seq, updated_ms=sealed.last_seq)
-        answer = self.answer(self.store.append(key, sealed, takes=takes, index=row if indexed else None))
+        answer = self.answer(self.store.log.append(key, sealed, takes=takes, index=row if indexed else None))
         if model is None:
             assert answer is NotFound
         elif epoch != model.epoch or not model.owner:
@@ -193,17 +185,17 @@ class StoreMachine(RuleBasedStateMachine):
             model.waiting = [waits for waits in model.waiting if waits not in takes]
             model.row = row if indexed else model.row
 
-    @rule(key=keys, skip=st.integers(0, 2), count=st.integers(0, 2))
+    @rule(key=keys, skip=draw.integers(0, 2), count=draw.integers(0, 2))
     def work(self, key: Key, skip: int, count: int) -> None:
         """An owner's ordinary append: legal, and it takes some of what waits."""
         model = self.models.get(key)
         takes = model.waiting[skip : skip + count] if model else []
         self.append(key, 1, 0, 0, False, takes, True)
 
-    @rule(key=keys, ids=st.lists(command_ids, min_size=1, max_size=3))
+    @rule(key=keys, ids=draw.lists(command_ids, min_size=1, max_size=3))
     def send(self, key: Key, ids: list[str]) -> None:
         for command_id in ids:
-            answer = self.answer(self.store.send(key, InboxCommand(command_id=command_id, at_ms=1, data=b"{}")))
+            answer = self.answer(self.store.inbox.send(key, InboxCommand(command_id=command_id, at_ms=1, data=b"{}")))
             model = self.models.get(key)
             if model is None:
                 assert answer is NotFound
@@ -213,14 +205,14 @@ class StoreMachine(RuleBasedStateMachine):
             if not known:
                 model.waiting.append(command_id)
 
-    @rule(key=keys, part=st.floats(0, 1))
+    @rule(key=keys, part=draw.floats(0, 1))
     def erase(self, key: Key, part: float) -> None:
         model = self.models.get(key)
         if model is None or not model.lines:
             return
         place = int(part * (len(model.lines) - 1))
         line = model.lines[place]
-        assert self.answer(self.store.erase(key, line.last_seq, by="x", why="y", at_ms=1)) is None
+        assert self.answer(self.store.log.erase(key, line.last_seq, by="x", why="y", at_ms=1)) is None
         erased = record.erase(line.data, line.last_seq, by="x", why="y", at_ms=1)
         model.lines[place] = _with_data(line, erased)
         for other in self._heirs(key):
@@ -229,7 +221,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(key=keys)
     def delete(self, key: Key) -> None:
         model = self.models.get(key)
-        answer = self.answer(self.store.delete(key))
+        answer = self.answer(self.store.log.delete(key))
         if model is None:
             assert answer is NotFound
         elif self._forks(key):
@@ -241,7 +233,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(key=keys)
     def detach(self, key: Key) -> None:
         model = self.models.get(key)
-        assert self.answer(self.store.detach(key)) is (None if model else NotFound)
+        assert self.answer(self.store.log.detach(key)) is (None if model else NotFound)
         if model:
             model.lines, model.inherited, model.origin = model.inherited + model.lines, [], None
 
@@ -265,11 +257,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     def _heirs(self, key: Key) -> list[Model]:
         """The sessions that read this one's lines as their own history; a detached copy is none of them."""
-        found = []
+        heirs = []
         for name in self._forks(key):
             fork = Key(key.tenant, name)
-            found += [self.models[fork], *self._heirs(fork)]
-        return found
+            heirs += [self.models[fork], *self._heirs(fork)]
+        return heirs
 
     @invariant()
     def the_store_is_as_the_model(self) -> None:
@@ -279,21 +271,21 @@ class StoreMachine(RuleBasedStateMachine):
     async def _compare(self) -> None:
         for key in KEYS:
             model = self.models.get(key)
-            head = await self.store.head(key)
+            head = await self.store.log.head(key)
             if model is None:
                 assert head is None
                 continue
             assert head is not None
             assert (head.seq, head.hash, head.epoch, head.origin) == (*model.end, model.epoch, model.origin)
             assert [line async for line in history(self.store, key)] == model.inherited + model.lines
-            assert [command.command_id for command in await self.store.inbox(key)] == model.waiting
-            assert {take.command_id for take in await self.store.taken(key)} == model.taken
-            assert await self.store.get_index(key) == model.row
-            assert await self.store.holder(key, now_ms=self.now_ms) == model.holder(self.now_ms)
-            assert await self.store.forks(key) == self._forks(key)
+            assert [command.command_id for command in await self.store.inbox.waiting(key)] == model.waiting
+            assert {take.command_id for take in await self.store.inbox.taken(key)} == model.taken
+            assert await self.store.index.get(key) == model.row
+            assert await self.store.leases.holder(key, now_ms=self.now_ms) == model.holder(self.now_ms)
+            assert await self.store.log.forks(key) == self._forks(key)
             await verify_chain(self.store, key)
         for tenant in ("t1", "t2"):
-            rows = {row.session: row for row in await self.store.find(Query(tenant=tenant))}
+            rows = {row.session: row for row in await self.store.index.find(Query(tenant=tenant))}
             assert rows == {k.session: m.row for k, m in self.models.items() if k.tenant == tenant and m.row}
 
 

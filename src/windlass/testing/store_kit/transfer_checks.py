@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from windlass.events.errors import Damaged, UsageError
-from windlass.store.base import InboxCommand, Key, Origin, Sent, Store
+from windlass.events.errors import Damaged, SeqConflict, UsageError
+from windlass.store.base import InboxCommand, IndexRow, Key, Origin, Query, Sent, Store, TakenCommand
 from windlass.store.chain import verify_chain
 from windlass.store.memory import MemoryStore
-from windlass.store.transfer import export_session, import_session
+from windlass.store.transfer import adopt_export, export_session, read_export, spool
 
 from .case import NOW_MS, StoreCase, Writer, lines_of, raises
 
@@ -24,17 +24,28 @@ async def chunks(data: bytes, size: int = CHUNK_BYTES) -> AsyncIterator[bytes]:
         yield data[start : start + size]
 
 
+async def brought(store: Store, data: bytes, key: Key, size: int = CHUNK_BYTES) -> None:
+    """Reads an export and makes a session of it."""
+    with spool() as room:
+        await adopt_export(store, await read_export(chunks(data, size), room), key)
+
+
+def kept(data: bytes) -> list[bytes]:
+    """The lines of an export that an import takes: all but what waited in the inbox, and what the index said."""
+    return [line for line in data.splitlines()[:-1] if not line.startswith((b'{"waiting":', b'{"index":'))]
+
+
 async def full_session(store: Store) -> Writer:
     """A session with everything that an export must carry."""
     writer = await Writer(store).claim()
     blob = bytes(range(256)) * 3_000
-    digest = await store.put_blob("default", blob, media_type="image/png")
+    digest = await store.blobs.put("default", blob, media_type="image/png")
     await writer.append(b'{"blob":"%s"}' % digest.encode(), takes=["first", "also"])
-    await store.send(writer.key, InboxCommand(command_id="waits", at_ms=3, data=b"\x00\xff"))
+    await store.inbox.send(writer.key, InboxCommand(command_id="waits", at_ms=3, data=b"\x00\xff"))
     await writer.claim(now_ms=NOW_MS + 60_000)
     await writer.append(b'"secret"', b'"x"', index=writer.row(title="exported", metadata={"a": "b"}))
     await writer.append(takes=["third"])
-    await store.erase(writer.key, 2, by="ana", why="asked", at_ms=NOW_MS)
+    await store.log.erase(writer.key, 2, by="ana", why="asked", at_ms=NOW_MS)
     return writer
 
 
@@ -43,14 +54,15 @@ async def an_export_comes_back_byte_for_byte(case: StoreCase) -> None:
         writer = await full_session(store)
         data = await exported(store, writer.key)
         elsewhere = MemoryStore()
-        assert await import_session(elsewhere, chunks(data)) == writer.key
-        assert await exported(elsewhere, writer.key) == data
-        await store.delete(writer.key)
-        assert await import_session(store, chunks(data, 100_000)) == writer.key
-        assert await exported(store, writer.key) == data
+        await brought(elsewhere, data, writer.key)
+        assert kept(await exported(elsewhere, writer.key)) == kept(data)
+        await store.log.delete(writer.key)
+        await brought(store, data, writer.key, 100_000)
+        assert kept(await exported(store, writer.key)) == kept(data)
         await verify_chain(store, writer.key)
         again = InboxCommand(command_id="first", at_ms=0, data=b"")
-        assert await store.send(writer.key, again) == Sent(new=False, taken=True)
+        assert await store.inbox.send(writer.key, again) == Sent(new=False, taken=True)
+        assert await store.inbox.waiting(writer.key) == [], "what waited in an inbox is not taken along"
         new = await Writer(store, runner="next").claim()
         assert new.epoch > 2, "the epochs of the log must never come again"
         await new.append()
@@ -60,14 +72,12 @@ async def an_export_comes_back_byte_for_byte(case: StoreCase) -> None:
 async def a_session_may_get_another_name(case: StoreCase) -> None:
     async with case.open() as store:
         writer = await full_session(store)
-        data = await exported(store, writer.key)
-        copy = await import_session(store, chunks(data), key=Key("other", "copy"))
+        copy = Key("other", "copy")
+        await brought(store, await exported(store, writer.key), copy)
         assert [line.data for line in await lines_of(store, copy)] == [
             line.data for line in await lines_of(store, writer.key)
         ]
-        row = await store.get_index(copy)
-        assert row is not None
-        assert (row.tenant, row.session, row.title) == ("other", "copy", "exported")
+        assert await store.log.head(Key("other", writer.key.session)) is None
 
 
 async def forks_are_exported_alone_or_whole(case: StoreCase) -> None:
@@ -76,17 +86,17 @@ async def forks_are_exported_alone_or_whole(case: StoreCase) -> None:
         await root.append(events=2)
         await root.append()
         fork = Writer(store, "fork")
-        await store.create(fork.key, origin=Origin(session="root", seq=2, hash=root.lines[0].hash))
+        await store.log.create(fork.key, origin=Origin(session="root", seq=2, hash=root.lines[0].hash))
         await fork.claim(create=False)
         await fork.append(takes=["c"])
         alone, whole = await exported(store, fork.key), await exported(store, fork.key, whole=True)
         elsewhere = MemoryStore()
-        await import_session(elsewhere, chunks(whole))
+        await brought(elsewhere, whole, fork.key)
         assert await lines_of(elsewhere, fork.key) == [root.lines[0], *fork.lines]
-        await store.delete(fork.key)
-        await import_session(store, chunks(alone))
+        await store.log.delete(fork.key)
+        await brought(store, alone, fork.key)
         assert await exported(store, fork.key) == alone
-        assert await store.forks(root.key) == ["fork"]
+        assert await store.log.forks(root.key) == ["fork"]
 
 
 async def a_broken_export_is_refused_and_leaves_nothing(case: StoreCase) -> None:
@@ -107,26 +117,39 @@ async def a_broken_export_is_refused_and_leaves_nothing(case: StoreCase) -> None
             bytes(flipped),
             data + b"{}\n",
         ):
-            await raises(Damaged, import_session(store, chunks(broken, 5_000)))
-            assert await store.head(writer.key) is None
+            await raises(Damaged, brought(store, broken, writer.key, 5_000))
+            assert await store.log.head(writer.key) is None
 
 
-async def an_import_goes_on_where_it_was_cut_off(case: StoreCase) -> None:
+async def a_session_that_is_there_is_left_alone(case: StoreCase) -> None:
     async with case.open() as store:
-        source = MemoryStore()
-        writer = await Writer(source).claim()
-        for _ in range(5):
-            await writer.append()
-        data = await exported(source, writer.key)
-        await store.create(writer.key)
-        claim = await store.claim(writer.key, runner="import", ttl_ms=0, now_ms=0)
-        await store.adopt(writer.key, writer.lines[:2], epoch=claim.epoch)
-        await import_session(store, chunks(data))
+        writer = await full_session(store)
+        data = await exported(store, writer.key)
+        await raises(UsageError, brought(store, data, writer.key))
+        await raises(UsageError, store.log.adopt(writer.key, writer.lines))
         assert await exported(store, writer.key) == data
-        other = await Writer(source, "other").claim()
-        await other.append(b'"another history"')
-        await raises(UsageError, import_session(store, chunks(await exported(source, other.key)), key=writer.key))
-        assert await exported(store, writer.key) == data, "a refused import must leave an existing session alone"
+
+
+async def lines_are_adopted_together_or_not_at_all(case: StoreCase) -> None:
+    key = Key("default", "copy")
+    source = MemoryStore()
+    writer = await Writer(source).claim()
+    for _ in range(3):
+        await writer.append()
+    row = IndexRow(session="copy", seq=3, title="adopted")
+    async with case.open() as store:
+        await raises(SeqConflict, store.log.adopt(key, [writer.lines[0], writer.lines[2]], index=row))
+        await raises(UsageError, store.log.adopt(key, writer.lines, takes=[TakenCommand("c", 99)], index=row))
+        assert await store.log.head(key) is None
+        assert await store.index.find(Query()) == []
+        await store.log.adopt(key, writer.lines, takes=[TakenCommand("c", 2)], index=row)
+        assert await lines_of(store, key) == writer.lines
+        assert await store.inbox.taken(key) == [TakenCommand("c", 2)]
+        assert await store.index.find(Query()) == [row]
+    if case.capabilities.durable:
+        async with case.open() as store:
+            assert await lines_of(store, key) == writer.lines
+            assert await store.index.get(key) == row
 
 
 CHECKS = (
@@ -134,5 +157,6 @@ CHECKS = (
     a_session_may_get_another_name,
     forks_are_exported_alone_or_whole,
     a_broken_export_is_refused_and_leaves_nothing,
-    an_import_goes_on_where_it_was_cut_off,
+    a_session_that_is_there_is_left_alone,
+    lines_are_adopted_together_or_not_at_all,
 )

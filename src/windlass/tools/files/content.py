@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from windlass.tools.results import sniff
+from windlass.events.stored.known_secrets import SECRETS
+from windlass.tools.planes.results import sniff
 
 CHUNK_BYTES = 256 * 1024
 SNIFF_BYTES = 8 * 1024
@@ -40,6 +41,12 @@ def text_of(line: bytes) -> str:
     return line.removesuffix(b"\r").decode("utf-8", "replace").replace("\0", "�")
 
 
+Blotted = Callable[[bytes], bytes]
+"""Takes out what no model may see, leaving as many bytes."""
+CUT_OFF = 1_000
+"""What is left out at the end of a line that is not kept whole: it may be half of something."""
+
+
 class Line:
     """One line: as much of it as is kept, and how long it is."""
 
@@ -55,12 +62,21 @@ class Line:
         if room > 0:
             self.kept += piece[:room]
 
-    def shown(self, chars: int, column: int = 1) -> str:
+    def shown(self, chars: int, column: int = 1, blotted: Blotted | None = None) -> str:
         """The part of the line from a column on, with how much follows."""
-        text = text_of(bytes(self.kept))
+        data = self._clean()
+        if blotted is not None and (column > 1 or self.size > chars):
+            data = blotted(data)
+            data = data[:-CUT_OFF] if self.size > len(self.kept) else data
+        text = text_of(data)
         part = text[column - 1 : column - 1 + chars]
         before = f"[{column - 1:,} characters] … " if column > 1 and text else ""
         if self.size > len(self.kept):
             return f"{before}{part} … [a line of {self.size:,} bytes]"
         after = len(text) - (column - 1) - len(part)
         return f"{before}{part} … [{after:,} more characters]" if after > 0 else before + part
+
+    def _clean(self) -> bytes:
+        """What is kept, with a mark for each known secret: a part of one is not known any more once it is cut."""
+        data = SECRETS.hidden(bytes(self.kept))
+        return data[: SECRETS.begun_at(data)] if self.size > len(self.kept) else data

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .patterns import PATTERN_CHARS_MAX, Pattern
+from .glob_patterns import PATTERN_CHARS_MAX, Pattern
 from .root import Refusal, Root
 
 NOISE = frozenset(
@@ -19,7 +19,8 @@ NOISE = frozenset(
 
 RULES_FILE = ".gitignore"
 RULES_BYTES_MAX = 64 * 1024
-RULES_MAX = 1_000
+RULES_CHARS_MAX = 32 * 1024
+"""How much of rules is heeded at once, with those of the directories above: each name is held against all of them."""
 
 
 class Rule(NamedTuple):
@@ -45,12 +46,17 @@ class Ignores:
         rules: Sequence[Rule] = (),
         depth: int = 0,
         above: Ignores | None = None,
+        chars: int = 0,
+        cut: bool = False,
     ) -> None:
         self._noise = noise
         self._files = files
         self._rules = rules
         self._depth = depth
         self._above = above
+        self._chars = chars
+        self.cut = cut
+        """Whether there were more rules than are heeded."""
 
     def covers(self, names: Sequence[str], *, folder: bool) -> bool:
         """Whether a path is left out; `names` are its components from the root."""
@@ -69,8 +75,12 @@ class Ignores:
         """The same with the rules of an open directory, `depth` names below the root."""
         if not self._files:
             return self
-        rules = _rules_in(root, folder)
-        return Ignores(self._noise, files=True, rules=rules, depth=depth, above=self) if rules else self
+        rules, chars, cut = parsed(_rules_in(root, folder), RULES_CHARS_MAX - self._chars)
+        if not rules and not cut:
+            return self
+        return Ignores(
+            self._noise, files=True, rules=rules, depth=depth, above=self, chars=self._chars + chars, cut=cut
+        )
 
     def on_the_way(self, root: Root, names: Sequence[str]) -> Ignores:
         """The rules that hold in a directory, from the root down. Nothing is left out of one that was named although
@@ -87,24 +97,24 @@ class Ignores:
         return found
 
 
-def _rules_in(root: Root, folder: int) -> list[Rule]:
+def _rules_in(root: Root, folder: int) -> str:
     try:
         fd = root.child_file(folder, RULES_FILE)
     except OSError:
-        return []
+        return ""
     try:
-        text = os.read(fd, RULES_BYTES_MAX).decode("utf-8", "replace")
+        return os.read(fd, RULES_BYTES_MAX).decode("utf-8", "replace")
     except OSError:
-        return []
+        return ""
     finally:
         os.close(fd)
-    return parsed(text)
 
 
-def parsed(text: str) -> list[Rule]:
-    """The rules of a .gitignore file, as far as they fit the bounds."""
-    found = []
-    for line in text.splitlines()[:RULES_MAX]:
+def parsed(text: str, chars_max: int = RULES_CHARS_MAX) -> tuple[list[Rule], int, bool]:
+    """The rules of a .gitignore file as far as they fit, how long they are together, and whether there are more."""
+    found: list[Rule] = []
+    chars = 0
+    for line in text.splitlines():
         rule = line.rstrip()
         kept = rule.startswith("!")
         rule = rule[1:] if kept else rule
@@ -112,6 +122,10 @@ def parsed(text: str) -> list[Rule]:
             continue
         rule = rule[1:] if rule.startswith(("\\#", "\\!")) else rule
         body = rule.rstrip("/")
-        if body:
-            found.append(Rule(Pattern(body), "/" in body, rule.endswith("/"), kept))
-    return found
+        if not body:
+            continue
+        chars += len(body)
+        if chars > chars_max:
+            return found, chars - len(body), True
+        found.append(Rule(Pattern(body), "/" in body, rule.endswith("/"), kept))
+    return found, chars, False

@@ -13,7 +13,9 @@ from typing import Any
 OPENAT2 = 437
 """The number is the same on every architecture but alpha."""
 NO_MAGICLINKS = 0x02
+NO_SYMLINKS = 0x04
 BENEATH = 0x08
+RENAME_NOREPLACE = 0x01
 TRIES_MAX = 64
 """How often the kernel may say that the tree was being renamed just then."""
 
@@ -48,12 +50,13 @@ def _library() -> Any:
     return library
 
 
-def openat2(folder: int, path: bytes, flags: int) -> int:
+def openat2(folder: int, path: bytes, flags: int, *, links: bool = True) -> int:
     """Opens `path` beneath the directory `folder`. Raises `OSError`: `EXDEV` where the path leads out of it, `ELOOP`
-    for magic links and for too many links."""
+    for magic links and for too many links; for any link at all without `links`."""
     import ctypes
 
-    how = (ctypes.c_uint64 * 3)(flags | os.O_CLOEXEC, 0, BENEATH | NO_MAGICLINKS)
+    resolve = BENEATH | NO_MAGICLINKS | (0 if links else NO_SYMLINKS)
+    how = (ctypes.c_uint64 * 3)(flags | os.O_CLOEXEC, 0, resolve)
     code = 0
     for _ in range(TRIES_MAX):
         ctypes.set_errno(0)
@@ -63,6 +66,23 @@ def openat2(folder: int, path: bytes, flags: int) -> int:
         code = ctypes.get_errno()
         if code not in (errno.EAGAIN, errno.EINTR):
             break
+    raise OSError(code, os.strerror(code))
+
+
+def rename_new(folder: int, name: bytes, target: int, new_name: bytes) -> bool:
+    """Renames within two open directories, unless something has the new name; False if this system cannot promise that.
+    Raises `OSError`, `EEXIST` if the name is taken."""
+    import ctypes
+
+    rename = getattr(_library(), "renameat2", None)
+    if rename is None:
+        return False
+    ctypes.set_errno(0)
+    if rename(folder, name, target, new_name, ctypes.c_uint(RENAME_NOREPLACE)) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL):
+        return False  # the file system does not know the flag
     raise OSError(code, os.strerror(code))
 
 

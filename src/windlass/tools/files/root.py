@@ -6,20 +6,24 @@ by the kernel, or by the walk that stands in for it; no text of a path is ever c
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
 import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from windlass.events.errors import UsageError
 from windlass.tools.context import ToolError
 
-from .names import shown
 from .openat2 import has_openat2, kernel_filesystem, openat2
-from .steps import open_steps
+from .path_walk import open_steps
+from .shown_names import shown
+
+if TYPE_CHECKING:
+    from .exclusion import Exclusion
 
 PATH_BYTES_MAX = 4_096
 PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
@@ -55,8 +59,19 @@ class Root:
             raise UsageError(f"the root {os.fspath(path)!r} cannot be opened: {error.strerror}") from None
         except ValueError:
             raise UsageError(f"the root {os.fspath(path)!r} is no path") from None
+        self.path = os.path.realpath(path)
+        """Where it was when it was opened, to be shown; nothing is opened by it."""
         self._means = means or ("kernel" if has_openat2(self._fd) else "walk")
         self._doors: dict[int, str | None] = {}
+        self.exclusion: Exclusion | None = None
+        """What may not be seen through it."""
+
+    def screened(self, exclusion: Exclusion) -> Root:
+        """The same directory, through which what is excluded cannot be opened, whatever it is called on the way."""
+        made = copy.copy(self)
+        made._fd = os.dup(self._fd)
+        made.exclusion = exclusion
+        return made
 
     @property
     def means(self) -> Means:
@@ -80,6 +95,7 @@ class Root:
         found = self._found(path)
         try:
             self._wanted(found, path, "file")
+            self._check_excluded(found, path)
             fd = self._reopened(found, path)
         finally:
             os.close(found)
@@ -94,6 +110,7 @@ class Root:
         found = self._found(path)
         try:
             self._wanted(found, path, "directory")
+            self._check_excluded(found, path)
             fd = os.open(b".", FOLDER | os.O_NOFOLLOW, dir_fd=found)
         except OSError as error:
             raise self.refused(error, path) from None
@@ -105,12 +122,29 @@ class Root:
             os.close(fd)
 
     def is_folder(self, path: str | bytes) -> bool:
-        """Whether a path is a directory. Raises `Refusal` where there is nothing."""
+        """Whether a path is a directory. Raises `Refusal` if there is nothing."""
         found = self._found(path)
         try:
             return stat.S_ISDIR(os.fstat(found).st_mode)
         finally:
             os.close(found)
+
+    def straight_folder(self, path: str | bytes) -> int:
+        """A directory, reached through no link at all: the path that was named is the place that is meant. Raises
+        `OSError`, and `Refusal` for a directory that is none of files."""
+        if self._fd < 0:
+            raise UsageError("these file tools were closed")
+        raw = checked(path)
+        if self._means == "kernel":
+            fd = openat2(self._fd, raw, FOLDER, links=False)
+        else:
+            fd = open_steps(self._fd, raw, FOLDER, links=False)
+        try:
+            self._wanted(fd, path, "directory")
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
 
     def child_folder(self, folder: int, name: str) -> int:
         """A subdirectory of an open directory, never through a link. Raises `OSError`."""
@@ -170,6 +204,15 @@ class Root:
         elif wanted == "directory":
             raise Refusal(f"{shown(path)} is a file", code="not_a_directory", hint="use read to see its content")
 
+    def _check_excluded(self, fd: int, path: str | bytes) -> None:
+        """Refuses what is excluded under the name that was given, or where it really lies."""
+        if self.exclusion is None:
+            return
+        given = os.path.join(self.path, os.fsdecode(path))
+        for place in (given, _place_of(fd) or os.path.realpath(given)):
+            if self.exclusion.covering(place, self.path) is not None:
+                raise Refusal(f"{shown(path)} is excluded: no model may see it", code="content_excluded")
+
     def _door(self, fd: int, device: int) -> str | None:
         """The kernel's file system that something lies on, looked up once for each that is met."""
         if device not in self._doors:
@@ -221,6 +264,14 @@ class Root:
         close = difflib.get_close_matches(os.fsdecode(name), sorted(names), n=NEAR_MAX)
         prefix = os.fsdecode(folder) + "/" if folder else ""
         return f"did you mean {' or '.join(shown(prefix + one) for one in close)}?" if close else fallback
+
+
+def _place_of(fd: int) -> str | None:
+    """Where an open file really lies, if the system says so."""
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:
+        return None
 
 
 def checked(path: str | bytes) -> bytes:

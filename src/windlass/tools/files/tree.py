@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from typing import Literal, NamedTuple
 
-from .bounds import FileLimits, Watch
 from .ignores import Ignores
-from .names import counted, joined, shown
+from .limits import FileLimits, Watch
 from .root import Root
+from .shown_names import counted, joined, shown
 
 Kind = Literal["file", "directory", "link", "other"]
 NAMED_MAX = 5
@@ -45,8 +45,10 @@ class Walk:
         self.left_out: list[str] = []
         self.left_out_count = 0
         self.unreadable = 0
+        self.excluded = 0
         self.too_deep = 0
         self.cut_folders = 0
+        self.cut_rules = 0
         self.stopped: str | None = None
 
     def entries(
@@ -87,6 +89,10 @@ class Walk:
         if self.seen > self._limits.entries_seen:
             self.stopped = f"stopped after {counted(self._limits.entries_seen, 'entry')}"
             return False
+        exclusion = self._root.exclusion
+        if exclusion is not None and exclusion.covering(os.path.join(self._root.path, entry.path), self._root.path):
+            self.excluded += 1
+            return False
         if level.ignores.covers(entry.names, folder=entry.kind == "directory"):
             self.left_out_count += 1
             if len(self.left_out) < NAMED_MAX:
@@ -95,7 +101,7 @@ class Walk:
         return True
 
     def _out_of_time(self) -> bool:
-        if self._watch.over():
+        if self._watch.over(now=True):
             self.stopped = f"stopped after {self._limits.time_ms / 1000:g} s"
         return self.stopped is not None
 
@@ -110,7 +116,9 @@ class Walk:
     def _level(self, folder: int, path: str, names: tuple[str, ...], ignores: Ignores) -> _Level:
         try:
             ahead = self._listed(folder)
-            return _Level(folder, path, names, ignores.within(self._root, folder, len(names)), ahead)
+            inside = ignores.within(self._root, folder, len(names))
+            self.cut_rules += inside.cut and inside is not ignores
+            return _Level(folder, path, names, inside, ahead)
         except OSError:
             self.unreadable += 1
             return _Level(folder, path, names, ignores, [])
@@ -136,10 +144,16 @@ class Walk:
         if self.cut_folders:
             most = f"{self._limits.folder_entries:,}"
             found.append(f"{counted(self.cut_folders, 'directory')} with more than {most} entries, not seen whole")
+        if self.cut_rules:
+            found.append(
+                f"{counted(self.cut_rules, 'directory')} with more rules in .gitignore than are heeded at once"
+            )
         if self.too_deep:
             found.append(f"{counted(self.too_deep, 'directory')} deeper than {self._limits.depth} levels not entered")
         if self.unreadable:
             found.append(f"{counted(self.unreadable, 'directory')} could not be read")
+        if self.excluded:
+            found.append(f"{counted(self.excluded, 'entry')} excluded: no model may see what is there")
         return found
 
     def left_out_note(self, remedy: str) -> list[str]:

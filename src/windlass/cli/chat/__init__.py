@@ -1,0 +1,1 @@
+"""`windlass chat`: a conversation with an agent on a terminal."""

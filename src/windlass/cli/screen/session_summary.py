@@ -1,0 +1,132 @@
+"""One session in a few lines: what it is and does, what it waits for, and the commands that make it go on."""
+
+from __future__ import annotations
+
+import argparse
+
+from windlass.cli import shell_lines
+from windlass.cli.terminal.text import Paint, one_line
+from windlass.cli.terminal.visible_text import spelt
+from windlass.events.questions import QuestionRequested
+from windlass.events.sessions import RewindReceived
+from windlass.events.tools.permissions import PermissionRequested
+from windlass.events.turns import ModelFailed
+from windlass.runtime.operate.log_point import Point
+from windlass.runtime.operate.open_requests import open_requests, unsettled_calls
+from windlass.tools.jobs.job_host import JobRow
+
+from . import labels, number_words, person_requests
+from .job_lines import job_lines
+from .sandbox_words import sandbox_said
+
+WHY_CHARS_MAX = 400
+REWOUND_MAX = 20
+OUTCOMES = ("happened", "did_not_happen", "run_again")
+
+
+def about(point: Point, *, driver: str, inbox: int, forks: list[str], jobs: tuple[JobRow, ...]) -> list[str]:
+    """The session in a few lines. `driver` is whoever has it now, in figures; `jobs` are as they are here and now."""
+    state, view, spent = point.state, point.overview, point.state.budget.spent
+    rows = [
+        ("session", f"{spelt(point.key.session)}{f'  “{one_line(view.title, 48)}”' if view.title else ''}"),
+        ("state", state_of(point, driver)),
+        ("agent", f"{spelt(view.agent)}   model {spelt(state.setup.model.name)}   mode {state.setup.mode}"),
+        ("tools", ", ".join(map(spelt, state.toolset.tools)) or "none"),
+        ("log", f"{number_words.plural(state.seq, 'record')}, {number_words.plural(state.turn.number, 'turn')}"),
+        (
+            "used",
+            f"{number_words.tokens(spent.usage)} (tokens), {number_words.dollars(spent.cost_nanos)}",
+        ),
+        ("begun", number_words.moment(view.created_ms)),
+        ("changed", number_words.moment(view.updated_ms)),
+    ]
+    if where := sandbox_said(state):
+        rows.insert(4, ("sandbox", where))
+    rows += [("labels" if n == 0 else "", line) for n, line in enumerate(labels.lines(point))]
+    if view.waiting_for == ("credentials",):
+        rows.insert(2, ("why", refused(point)))
+    if driver and not state.active:
+        rows.append(("open in", driver))
+    if view.next_wake_ms is not None:
+        rows.append(("wakes", number_words.moment(view.next_wake_ms)))
+    if state.queue.waiting:
+        rows.append(("queue", number_words.plural(len(state.queue.waiting), "prompt") + " waiting"))
+    for number, line in enumerate(job_lines([row for row in jobs if row.job_id in state.jobs.open])):
+        rows.append(("jobs" if number == 0 else "", line))
+    for number, line in enumerate(rewound_files(point)):
+        rows.append(("files" if number == 0 else "", line))
+    if inbox:
+        rows.append(("inbox", number_words.plural(inbox, "command") + " that nobody has taken yet"))
+    if forks:
+        rows.append(("forks", ", ".join(map(spelt, forks))))
+    return number_words.table(rows)
+
+
+def rewound_files(point: Point) -> list[str]:
+    """What the last rewind that was to put files back did to them, and what it left as it was, with the reason."""
+    last = [event for event in point.events.values() if isinstance(event, RewindReceived) and event.files][-1:]
+    lines = [f"put back {spelt(change.path)}" for event in last for change in event.changes]
+    lines += [f"left {spelt(file.path)}: {one_line(file.why, WHY_CHARS_MAX)}" for event in last for file in event.left]
+    more = [f"and {len(lines) - REWOUND_MAX:,} more: windlass logs"] if len(lines) > REWOUND_MAX else []
+    return [*lines[:REWOUND_MAX], *more]
+
+
+def refused(point: Point) -> str:
+    """What the provider, or whoever looked for a key, said last."""
+    said = [event.failure.message for event in point.events.values() if isinstance(event, ModelFailed)]
+    return one_line(said[-1], WHY_CHARS_MAX) if said else "the provider takes no request without a key"
+
+
+def state_of(point: Point, driver: str) -> str:
+    """What it does, and if it rests, why."""
+    state, view = point.state, point.overview
+    if view.waiting_for:
+        return f"{view.state}: waits for {', '.join(map(spelt, point.waiting_words or view.waiting_for))}"
+    if view.state == "parked":
+        return f"parked: {one_line(state.losses.parked, WHY_CHARS_MAX)}"
+    if state.run.resumable and view.state == "idle":
+        return "idle: its last run was stopped and may continue"
+    if state.active:
+        return f"{view.state}: {f'{driver} drives it now' if driver else 'cut off, and nobody drives it now'}"
+    return view.state
+
+
+def how_to_go_on(point: Point, args: argparse.Namespace, *, held: bool, answered: bool) -> list[str]:
+    """The command that makes a session go on which waits for nobody, or has its answer in the inbox."""
+    state, session = point.state, point.key.session
+    run = f"  {shell_lines.run_of(state.setup.agent.name, session, args)}"
+    name, at = shell_lines.word(session), shell_lines.at(args)
+    if state.active:
+        return [f"  windlass logs {name} -f{at}"] if held else [run]
+    if answered or point.overview.waiting_for == ("credentials",):
+        return [run]
+    if state.run.resumable or point.overview.next_wake_ms is not None or state.queue.waiting:
+        return [f"  windlass wake {name}{at}", run]
+    return [f"{run} 'what to do now'"]
+
+
+def open_questions(point: Point, at: str, answers: dict[str, str]) -> list[str]:
+    """What waits for a person, whole, and the commands that answer it; or the answer that is in the inbox already."""
+    paint, lines = Paint(), []
+    for request in open_requests(point):
+        lines.append("")
+        if isinstance(request.event, PermissionRequested):
+            lines += person_requests.permission_lines(request.event, paint)
+        elif isinstance(request.event, QuestionRequested):
+            lines += person_requests.question_lines(request.event, paint)
+        how = person_requests.how_to_answer(point.key.session, request.request_id, request.kind, at)
+        lines += under_way(answers[request.request_id]) if request.request_id in answers else how
+    for call in unsettled_calls(point):
+        settle = f"  windlass settle {shell_lines.word(point.key.session)} {shell_lines.word(call.call_id)}"
+        lines += ["", *person_requests.unsettled_lines(call, paint)]
+        if call.call_id in answers:
+            lines += under_way(answers[call.call_id])
+            continue
+        lines.append("say what happened:")
+        lines += [f"{settle} {outcome}{at}" for outcome in OUTCOMES]
+    return lines
+
+
+def under_way(answer: str) -> list[str]:
+    """An answer that nobody has taken yet."""
+    return [f"  answered: {spelt(answer)}; it waits in the inbox until the session is driven"]

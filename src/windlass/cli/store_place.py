@@ -1,0 +1,70 @@
+"""Where the store of a workspace lies if none is named: in the user's state folder, never in the workspace itself. A
+folder that was cloned or unpacked could bring a store along that somebody else has put together."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import stat
+
+STATE_VARIABLE = "XDG_STATE_HOME"
+FILE = "windlass.db"
+NAME_CHARS = 40
+DIGEST_CHARS = 12
+
+
+def workspace() -> pathlib.Path:
+    """The folder whose sessions are kept together: the git repository around the current folder, else that itself."""
+    here = pathlib.Path.cwd().resolve()
+    for folder in (here, *here.parents):
+        if os.path.lexists(folder / ".git"):
+            return folder
+    return here
+
+
+def default_place() -> pathlib.Path:
+    """Where the store of the current workspace lies, whether or not it is there."""
+    return _room() / _name(workspace()) / FILE
+
+
+def make_room() -> None:
+    """Makes the folder that the store of the current workspace lies in, for its owner alone. Raises `UsageError` if
+    somebody else could reach in."""
+    from windlass.events.errors import UsageError
+
+    room, folder = _room(), default_place().parent
+    try:
+        for one in reversed(room.parents):
+            if not os.path.lexists(one):
+                os.mkdir(one, 0o700)
+        for one in (room, folder):
+            if not os.path.lexists(one):
+                os.mkdir(one, 0o700)
+            status = os.lstat(one)
+            ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
+            if not ours:
+                raise UsageError(
+                    f"{str(one)!r} is no folder that this user alone may write to: stores are not kept there. Name one "
+                    "with --store or WINDLASS_STORE"
+                )
+    except OSError as error:
+        raise UsageError(
+            f"the folder for stores {str(folder)!r} cannot be made ({error.strerror}): name a store with --store or "
+            "WINDLASS_STORE"
+        ) from error
+
+
+def _room() -> pathlib.Path:
+    """The folder for all stores of this user."""
+    given = os.environ.get(STATE_VARIABLE, "")
+    state = pathlib.Path(given) if os.path.isabs(given) else pathlib.Path(os.path.expanduser("~/.local/state"))
+    return state / "windlass"
+
+
+def _name(folder: pathlib.Path) -> str:
+    """A name for a folder that people can tell, and that no other folder has."""
+    import hashlib
+
+    digest = hashlib.blake2b(os.fsencode(folder), digest_size=16).hexdigest()[:DIGEST_CHARS]
+    plain = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "_-.") else "_" for sign in folder.name)
+    return f"{plain.lstrip('.')[:NAME_CHARS] or 'root'}-{digest}"

@@ -1,0 +1,1 @@
+"""Verbs that keep logs: verify, export, import, prune."""

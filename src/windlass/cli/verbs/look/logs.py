@@ -1,0 +1,93 @@
+"""`windlass logs`: a session's log as a timeline, as JSON or as stored; with `-f` as it grows."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from windlass.cli import options
+
+if TYPE_CHECKING:
+    from windlass.store.base import Key, Store
+
+EXAMPLES = """examples:
+  windlass logs march                what happened, one record after the other
+  windlass logs march -f             the same, and what happens from now on (Ctrl-C ends it)
+  windlass logs - --after 40         the newest session, after record 40
+  windlass logs march --json         one JSON object per record: seq, at_ms, cause, event
+  windlass logs march --raw          the sealed lines as they are stored
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describes the verb."""
+    parser.epilog = EXAMPLES
+    options.add_session(parser)
+    parser.add_argument("-f", "--follow", action="store_true", help="go on as the log grows, until Ctrl-C")
+    parser.add_argument("--after", type=int, default=0, metavar="SEQ", help="only records after this one")
+    parser.add_argument("--all", action="store_true", help="show bookkeeping records too")
+    parser.add_argument("--full", action="store_true", help="show texts whole")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object per record")
+    form.add_argument("--raw", action="store_true", help="the stored lines")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Does it."""
+    from windlass.cli.stores import on_session
+
+    return on_session(args, logs)
+
+
+async def logs(args: argparse.Namespace, store: Store, key: Key) -> int:
+    """Prints it in the form that is wanted."""
+    if args.raw:
+        await print_raw(args, store, key)
+    elif args.json:
+        await print_json(args, store, key)
+    elif not await print_timeline(args, store, key):
+        from windlass.cli.terminal.text import put
+        from windlass.cli.terminal.visible_text import spelt
+
+        put(f"session {spelt(key.session)} has no record" + (f" after {args.after}" if args.after else " yet"))
+    return 0
+
+
+async def print_raw(args: argparse.Namespace, store: Store, key: Key) -> None:
+    """The appends as they are stored."""
+    import sys
+
+    from windlass.cli.terminal.text import tell_bytes
+    from windlass.protocol.log_tail import appends
+
+    async for sealed in appends(store, key, follow=args.follow):
+        if sealed.last_seq > args.after:
+            tell_bytes(sealed.data + b"\n")
+            if args.follow:
+                sys.stdout.flush()
+
+
+async def print_json(args: argparse.Namespace, store: Store, key: Key) -> None:
+    """One JSON object per record."""
+    from windlass.protocol.log_tail import records
+    from windlass.protocol.record_json import RecordJson
+    from windlass.protocol.view import forms
+
+    async for line in forms(RecordJson(), records(store, key, follow=args.follow), after=args.after):
+        print(line, flush=args.follow)
+
+
+async def print_timeline(args: argparse.Namespace, store: Store, key: Key) -> bool:
+    """The timeline. Says whether there was anything to show."""
+    from windlass.cli.screen.timeline import Timeline, TimelinePage
+    from windlass.cli.terminal.text import Paint, put, screen_width
+    from windlass.protocol.log_tail import records
+    from windlass.protocol.view import forms
+
+    page, shown = TimelinePage(width=screen_width(), paint=Paint()), False
+    view = Timeline(full=args.full, all_records=args.all)
+    async for entry in forms(view, records(store, key, follow=args.follow), after=args.after):
+        for line in page.lines(entry):
+            put(line, flush=args.follow)
+        shown = True
+    return shown

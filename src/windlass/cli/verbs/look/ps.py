@@ -1,0 +1,120 @@
+"""`windlass ps`: list sessions: what each does, what it waits for, how old it is, what it cost."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from windlass.cli import options
+
+if TYPE_CHECKING:
+    from windlass.store.base import Holder, IndexRow, Query
+
+EXAMPLES = """examples:
+  windlass ps                        every session, the one that changed last first
+  windlass ps --waiting              only those that wait for a person
+  windlass ps --agent clerk --json   for programs: one JSON array
+
+states: running, asked (waits for a person or client), sleeping (until a time), idle, new,
+parked (its process died on it too often; 'windlass wake' tries again)
+What has an answer in the inbox is marked "answered": the session goes on when its agent is run.
+"""
+
+STATES = ("new", "idle", "running", "asked", "sleeping", "parked")
+
+LIMIT = 50
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describes the verb."""
+    parser.epilog = EXAMPLES
+    options.add_store(parser)
+    parser.add_argument("--state", choices=STATES, action="append", help="only sessions in this state (repeatable)")
+    parser.add_argument("--waiting", action="store_true", help="short for --state asked")
+    parser.add_argument("--agent", metavar="NAME", help="only sessions of this agent")
+    parser.add_argument("--text", metavar="WORDS", help="only sessions with this in their id, title or agent")
+    parser.add_argument("--limit", type=int, default=LIMIT, metavar="N", help=f"how many at most ({LIMIT})")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    form.add_argument("--ids", action="store_true", help="print only the ids, one per line")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Does it."""
+    import asyncio
+
+    return asyncio.run(ps(args))
+
+
+async def ps(args: argparse.Namespace) -> int:
+    """Prints them."""
+    import sys
+
+    from windlass.cli import stores
+    from windlass.cli.screen.lease_holders import driver
+    from windlass.cli.screen.number_words import plural
+    from windlass.cli.screen.session_table import marked, table, with_jobs
+    from windlass.cli.terminal.text import put, screen_width, tell, tell_json
+    from windlass.events.errors import UsageError
+    from windlass.runtime.operate.disk_room import no_room
+    from windlass.runtime.operate.lease_holder import holders_of
+    from windlass.runtime.operate.open_requests import answers_of_rows
+    from windlass.runtime.operate.session_jobs import job_counts
+
+    if args.limit < 1:
+        raise UsageError(f"--limit {args.limit}: give a number of at least 1")
+    async with stores.opened(args) as store:
+        rows = await store.index.find(query_of(args))
+        holders, answers = await holders_of(store, rows), await answers_of_rows(store, rows)
+        jobs = await job_counts(store, rows, options.place_of(args))
+    full = no_room(options.place_of(args))
+    if full:
+        put(full, sys.stderr)
+    if args.ids:
+        for row in rows:
+            put(row.session)
+        return 0
+    if args.json:
+        tell_json(
+            [
+                plain_row(row, holders.get(row.session), answers.get(row.session, {}), jobs.get(row.session, 0))
+                for row in rows
+            ]
+        )
+        return 0
+    if not rows:
+        tell(none(args))
+        return 0
+    drivers = {session: driver(holder) for session, holder in holders.items()}
+    for line in table(with_jobs(marked(rows, answers), jobs), drivers, stores.now_ms(), screen_width()):
+        put(line)
+    if len(rows) == args.limit:
+        tell(f"the {plural(args.limit, 'session')} that changed last; --limit shows more")
+    return 0
+
+
+def query_of(args: argparse.Namespace) -> Query:
+    from windlass.store.base import Query
+
+    states = tuple(args.state or ()) + (("asked",) if args.waiting else ())
+    return Query(tenant=args.tenant, states=states, agent=args.agent, text=args.text, limit=args.limit)
+
+
+def plain_row(row: IndexRow, holder: Holder | None, answers: dict[str, str], jobs: int) -> dict[str, Any]:
+    """A row for programs."""
+    import msgspec
+
+    from windlass.cli.screen.lease_holders import plain_holder
+
+    plain: dict[str, Any] = msgspec.to_builtins(row)
+    return {**plain, "held": holder is not None, "holder": plain_holder(holder), "answers": answers, "jobs": jobs}
+
+
+def none(args: argparse.Namespace) -> str:
+    """What is said if there is none to list."""
+    from windlass.cli.terminal.visible_text import spelt
+
+    place = spelt(options.told_place(args))
+    if args.state or args.waiting or args.agent or args.text:
+        return f"no session in {place} fits: 'windlass ps' lists all of them"
+    return f"no session in {place} yet: begin one with 'windlass run' or 'windlass chat'"

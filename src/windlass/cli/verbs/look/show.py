@@ -1,0 +1,102 @@
+"""`windlass show`: one session, what it waits for and how to answer."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from windlass.cli import options
+
+if TYPE_CHECKING:
+    from windlass.runtime.operate.log_point import Point
+    from windlass.store.base import Holder, Key, Store
+    from windlass.tools.jobs.job_host import JobRow
+
+EXAMPLES = """examples:
+  windlass show march                what it is, what it does, what it waits for and how to continue
+  windlass show march --json         the same for programs
+"""
+LABEL_WIDTH = 9
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describes the verb."""
+    parser.epilog = EXAMPLES
+    options.add_session(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Does it."""
+    from windlass.cli.stores import on_session
+
+    return on_session(args, show)
+
+
+async def show(args: argparse.Namespace, store: Store, key: Key) -> int:
+    """Prints it."""
+    import sys
+
+    from windlass.cli import shell_lines
+    from windlass.cli.screen import lease_holders
+    from windlass.cli.screen.session_summary import about, how_to_go_on, open_questions
+    from windlass.cli.screen.tracebacks import raised_lines
+    from windlass.cli.terminal.text import Paint, put, tell, tell_json
+    from windlass.runtime.operate.disk_room import no_room
+    from windlass.runtime.operate.lease_holder import holder_of
+    from windlass.runtime.operate.log_point import read_point
+    from windlass.runtime.operate.open_requests import answers_under_way
+    from windlass.runtime.operate.session_jobs import jobs_at, looked_up
+
+    point = await read_point(store, key)
+    waiting, forks = await store.inbox.waiting(key), await store.log.forks(key)
+    holder, answers = await holder_of(store, key), await answers_under_way(store, point)
+    place = options.place_of(args)
+    jobs = await looked_up(jobs_at(point, point.overview.updated_ms), point, place, store)
+    full = no_room(place)
+    if full:
+        put(full, sys.stderr)
+    if args.json:
+        tell_json(plain(point, holder, inbox=len(waiting), forks=forks, answers=answers, jobs=jobs))
+        return 0
+    driver = lease_holders.driver(holder) if holder is not None else ""
+    for line in about(point, driver=driver, inbox=len(waiting), forks=forks, jobs=jobs):
+        tell(line, indent=" " * LABEL_WIDTH)
+    lines = open_questions(point, shell_lines.at(args), answers)
+    if not lines or (answers and not driver):
+        lines += ["", *how_to_go_on(point, args, held=bool(driver), answered=bool(answers))]
+    for line in (*raised_lines(point, shell_lines.at(args), Paint()), *lines):
+        put(line)
+    return 0
+
+
+def plain(
+    point: Point,
+    holder: Holder | None,
+    *,
+    inbox: int,
+    forks: list[str],
+    answers: dict[str, str],
+    jobs: tuple[JobRow, ...],
+) -> dict[str, Any]:
+    """The session for programs."""
+    import msgspec
+
+    from windlass.cli.screen import lease_holders
+    from windlass.runtime.operate.label_sources import sources
+
+    overview: dict[str, Any] = msgspec.to_builtins(point.overview)
+    return {
+        **overview,
+        "session": point.key.session,
+        "seq": point.seq,
+        "inbox": inbox,
+        "forks": forks,
+        "held": holder is not None,
+        "holder": lease_holders.plain_holder(holder),
+        "answers": answers,
+        "labels": [{**msgspec.to_builtins(told.found), "subject": told.subject} for told in sources(point)],
+        "quarantined": point.state.labels.quarantined,
+        "jobs": [msgspec.to_builtins(row) for row in jobs],
+        "open": [msgspec.to_builtins(ask) for ask in point.state.asks.open.values()],
+    }

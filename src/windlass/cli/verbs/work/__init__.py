@@ -1,0 +1,1 @@
+"""Verbs that have an agent work: run, chat, demo."""

@@ -1,0 +1,90 @@
+"""The closed list of durable events: every tag that may stand in a log, and the upcasters for older ones.
+
+An event is declared in the module of its part; the modules are listed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+from windlass.events import (
+    budgets,
+    changes,
+    children,
+    commands,
+    context,
+    hooks,
+    questions,
+    runs,
+    schedules,
+    sessions,
+    signals,
+    skills,
+    tasks,
+    timers,
+    turns,
+    workspace,
+)
+from windlass.events.base import Command, Decision, Event, Fact, tag_of
+from windlass.events.tools import calls, jobs, labels, permissions, toolset
+
+MODULES: tuple[ModuleType, ...] = (
+    sessions,
+    changes,
+    commands,
+    runs,
+    turns,
+    calls,
+    jobs,
+    children,
+    toolset,
+    permissions,
+    labels,
+    questions,
+    timers,
+    signals,
+    schedules,
+    budgets,
+    tasks,
+    workspace,
+    hooks,
+    context,
+    skills,
+)
+"""In the order in which a reader meets them."""
+
+
+def declared(module: ModuleType) -> Iterator[type[Event]]:
+    """The events that a module declares, in its order; bases, which have no tag of their own, are none."""
+    for value in vars(module).values():
+        here = isinstance(value, type) and issubclass(value, Event) and value.__module__ == module.__name__
+        if here and "." in tag_of(value):
+            yield value
+
+
+EVENTS: tuple[type[Event], ...] = tuple(event for module in MODULES for event in declared(module))
+FACTS: tuple[type[Event], ...] = tuple(event for event in EVENTS if issubclass(event, Fact))
+DECISIONS: tuple[type[Event], ...] = tuple(event for event in EVENTS if issubclass(event, Decision))
+BY_TAG: dict[str, type[Event]] = {tag_of(event): event for event in EVENTS}
+COMMANDS: tuple[type[Command], ...] = tuple(event for event in EVENTS if issubclass(event, Command))
+
+PLANNED: dict[str, str] = {
+    "memory.written": "memory: a fact was remembered beyond the session",
+    "memory.queried": "memory: remembered facts were looked up",
+    "memory.rejected": "memory: a write did not pass validation or policy",
+    "session.handed_off": "trees: the session went on elsewhere or came from elsewhere",
+    "milestone.advanced": "workflows: a phase of a milestone contract passed its check",
+    "milestone.blocked": "workflows: a phase did not pass its check",
+    "machine.moved": "state machines: another state is current",
+    "mcp.connected": "MCP: a server was connected, lost or closed",
+    "credential.rotated": "models: a credential was refreshed",
+}
+"""Events that later parts will produce. They are documented as planned and not declared."""
+
+Upcaster = Callable[[dict[str, Any], Any], tuple[dict[str, Any], Any]]
+
+UPCASTERS: dict[str, Upcaster] = {}
+"""By full tag of an older version: turns its skeleton (`type` included) and its body, None if there is none, into
+the next version's."""

@@ -1,0 +1,1 @@
+"""Calls of tools: the tools there are, what becomes of a call, and who may say so."""

@@ -1,0 +1,1 @@
+"""What events are made of: blocks, items, specs, failures, usage, ids."""

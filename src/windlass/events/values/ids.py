@@ -1,0 +1,108 @@
+"""Ids are derived, not drawn: from the seq at which a thing began, so a replay gives the same ones."""
+
+from __future__ import annotations
+
+import hashlib
+
+
+def run_id(seq: int) -> str:
+    """The run that the `run.started` at this seq opened."""
+    return f"r{seq}"
+
+
+def turn_id(seq: int) -> str:
+    """The turn that the `turn.started` at this seq opened."""
+    return f"t{seq}"
+
+
+def request_id(seq: int) -> str:
+    """The model request that the `model.requested` at this seq intends."""
+    return f"m{seq}"
+
+
+def call_id(seq: int, ordinal: int) -> str:
+    """Call number `ordinal` of the reply (or command) at this seq."""
+    return f"c{seq}.{ordinal}"
+
+
+def permission_id(seq: int) -> str:
+    """The request that the `permission.requested` at this seq made."""
+    return f"p{seq}"
+
+
+def question_id(seq: int) -> str:
+    """The question that the `question.requested` at this seq asked."""
+    return f"q{seq}"
+
+
+def timer_id(seq: int) -> str:
+    """The timer that the `timer.set` at this seq set."""
+    return f"w{seq}"
+
+
+def prompt_id(seq: int) -> str:
+    """The prompt received at this seq."""
+    return f"i{seq}"
+
+
+def signal_id(seq: int) -> str:
+    """The signal received at this seq."""
+    return f"s{seq}"
+
+
+def grant_id(seq: int) -> str:
+    """The standing approval that followed from the event at this seq."""
+    return f"g{seq}"
+
+
+def child_id(session: str, origin: str) -> str:
+    """The child session that a call of this session (its origin) is carried out by."""
+    return f"{session}~{origin}"
+
+
+def child_end_id(child: str) -> str:
+    """The command by which a child's end reaches its parent, once."""
+    return f"finished:{child}"
+
+
+def child_task_id(child: str) -> str:
+    """The command by which a child gets its task, once."""
+    return f"task:{child}"
+
+
+def child_moved_id(child: str, seq: int) -> str:
+    """The command by which a child's parent learns how it gets on."""
+    return f"moved:{child}:{seq}"
+
+
+def child_stop_id(child: str, seq: int) -> str:
+    """The command by which a child is stopped by what its parent decided at this seq."""
+    return f"stop:{child}:{seq}"
+
+
+def child_told_id(child: str, seq: int) -> str:
+    """The command by which a child is told what its parent said at this seq."""
+    return f"told:{child}:{seq}"
+
+
+def below(call: str, name: str) -> str:
+    """An id of a child, or of one below it, as the session knows it whose call the child carries out: the calls that
+    lead there, a slash, the id."""
+    return f"{call}~{name}" if "/" in name else f"{call}/{name}"
+
+
+def job_id(call: str) -> str:
+    """The background job that a call started."""
+    return f"j{call[1:]}"
+
+
+def idempotency_key(session: str, call: str) -> str:
+    """The key under which a call's effect happens at most once, the same for each attempt."""
+    return f"{session}:{call}"
+
+
+def event_id(session: str, seq: int) -> str:
+    """A UUID-shaped id for readers that want one per event, derived from session and seq."""
+    raw = hashlib.blake2b(f"{session}\n{seq}".encode(), digest_size=16).hexdigest()
+    variant = "89ab"[int(raw[16], 16) % 4]
+    return f"{raw[:8]}-{raw[8:12]}-8{raw[13:16]}-{variant}{raw[17:20]}-{raw[20:]}"

@@ -1,0 +1,93 @@
+"""The parts of the kernel: a closed list, and what they say taken together.
+
+The order is that in which effects are owed; what is open is closed in the opposite order, so that a question is
+withdrawn before its call is given up, and the turn is over before its timers are cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from windlass.kernel.part import Open, Part, assemble
+from windlass.kernel.parts import (
+    asks,
+    budgets,
+    children,
+    losses,
+    output,
+    queue,
+    requests,
+    retries,
+    runs,
+    schedules,
+    session,
+    setup,
+    signals,
+    skills,
+    tasks,
+    timers,
+    turns,
+    workspace,
+)
+from windlass.kernel.parts.context import archive, compaction, history, prefix
+from windlass.kernel.parts.tools import calls, gate, jobs, labels, repeats, toolset
+
+if TYPE_CHECKING:
+    from windlass.kernel.state import State
+
+PARTS: tuple[Part, ...] = (
+    session.PART,
+    losses.PART,
+    setup.PART,
+    workspace.PART,
+    gate.PART,
+    labels.PART,
+    toolset.PART,
+    budgets.PART,
+    tasks.PART,
+    history.PART,
+    prefix.PART,
+    skills.PART,
+    queue.PART,
+    signals.PART,
+    timers.PART,
+    schedules.PART,
+    archive.PART,
+    runs.PART,
+    turns.PART,
+    output.PART,
+    repeats.PART,
+    compaction.PART,
+    requests.PART,
+    retries.PART,
+    calls.PART,
+    children.PART,
+    jobs.PART,
+    asks.PART,
+)
+
+TABLES = assemble(PARTS)
+
+
+def opens(state: State) -> Iterator[Open]:
+    """All that is open: requests, calls, what was asked of people, children, times that must come."""
+    for of_part in TABLES.opens:
+        yield from of_part(state)
+
+
+def owed_by_people(things: Iterable[Open]) -> list[Open]:
+    """What people or clients must give for a session to go on: what was asked of them before the rest."""
+    wanted = [thing for thing in things if thing.by == "people"]
+    if len(wanted) > 1:
+        wanted.sort(key=lambda thing: thing.kind not in ASKED)
+    return wanted
+
+
+ASKED = ("permission", "question")
+"""What is named before the rest."""
+
+
+def awaits_somebody(state: State) -> bool:
+    """Whether a session at rest waits for somebody's answer, and not only for a time."""
+    return any(thing.by not in ("time", "below") for thing in opens(state))

@@ -1,0 +1,554 @@
+"""Children: calls that a session of its own carries out. What each may use is set aside until its end arrives.
+
+(call allowed) ──▶ child.started ──▶ open ──┬──▶ child.opened    the call is over; the end is told later
+                                     │  ▲   ├──▶ child.stopped   it is to end; what it used still comes back
+                                     ▼  │   └──▶ child.finished  the result of the call, or told later; booked once
+                              child.moved: working, asked, sleeping; the call rests as the child does
+
+A child tells its parent itself: `tells` derives the messages of both sides from what was decided, ids included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from windlass.events.base import Command, Event
+from windlass.events.children import (
+    ChildFinished,
+    ChildMoved,
+    ChildOpened,
+    ChildStarted,
+    ChildStatus,
+    ChildStopped,
+    ChildTold,
+    Used,
+)
+from windlass.events.commands import PromptReceived
+from windlass.events.errors import Refused
+from windlass.events.runs import (
+    CancelReceived,
+    InterruptReceived,
+    RunAsked,
+    RunCompleted,
+    RunFailed,
+    RunSlept,
+    RunStarted,
+    Terminal,
+)
+from windlass.events.sessions import SessionForked, SessionImported
+from windlass.events.values.failures import failure
+from windlass.events.values.ids import (
+    below,
+    child_end_id,
+    child_id,
+    child_moved_id,
+    child_stop_id,
+    child_task_id,
+    child_told_id,
+)
+from windlass.events.values.specs import ChildContext, ChildMode, Limits, Origin
+from windlass.events.values.usage import Usage
+from windlass.kernel.effects import StartChild
+from windlass.kernel.part import Decisions, Misfit, Open, Part, Reserved, Row, Send, Why
+from windlass.kernel.parts import budgets, queue, runs
+from windlass.kernel.parts.tools import calls, jobs, labels
+from windlass.kernel.phases import STARTED, Idle
+
+if TYPE_CHECKING:
+    from windlass.kernel.parts.tools.calls import Call
+    from windlass.kernel.state import State
+
+ID_CHARS_MAX = 200
+"""The longest id of a session: so deep, and no deeper, may a tree go under a long name."""
+TOLD_TOKENS = 24
+WELL = ("completed", "task_complete", "max_tokens", "refused")
+"""Ends of a run of the agent's own."""
+
+
+class Child(msgspec.Struct, kw_only=True, gc=False):
+    """A child session whose end is not in the log yet."""
+
+    child_id: str
+    call_id: str
+    tool: str
+    seq: int
+    labels: tuple[str, ...] = ()
+    quarantine: bool = False
+    agent: str = ""
+    mode: ChildMode = "foreground"
+    context: ChildContext = "fresh"
+    scope: str = ""
+    depth: int = 0
+    slice: Limits = Limits()
+    status: str = "working"
+    waiting_for: tuple[str, ...] = ()
+    wake_at_ms: int | None = None
+    child_seq: int = 0
+    opened: bool = False
+    stopping: bool = False
+
+
+class Children(msgspec.Struct, kw_only=True, gc=False):
+    """The children whose ends are awaited, by call; the one that ended last; and how many there were."""
+
+    open: dict[str, Child] = {}
+    last: Child | None = None
+    count: int = 0
+
+
+# --- as a parent: verbs and questions -----------------------------------------------------------------------------
+
+
+def call_closed(state: State, call: str) -> None:
+    """The call got its result otherwise. In older logs nobody waits for the child then."""
+    child = state.children.open.get(call)
+    if child is not None and child.mode == "foreground" and not child.stopping:
+        del state.children.open[call]
+
+
+def rests(state: State, call: str) -> bool:
+    """Whether the child of a call waits for people or a time."""
+    child = state.children.open.get(call)
+    return child is not None and child.status != "working"
+
+
+def next_wake_ms(state: State) -> int | None:
+    """When the first of the sleeping children that calls wait for goes on."""
+    times = [child.wake_at_ms for child in _waited_for(state) if child.status == "sleeping"]
+    return min([at_ms for at_ms in times if at_ms is not None], default=None)
+
+
+def _waited_for(state: State) -> Iterator[Child]:
+    for child in state.children.open.values():
+        if child.mode == "foreground" and not child.stopping:
+            yield child
+
+
+def full(slice: Limits) -> Used:
+    """All that was set aside for a child."""
+    return Used(
+        usage=Usage(input_tokens=slice.tokens or 0),
+        cost_nanos=slice.cost_nanos or 0,
+        turns=slice.turns or 0,
+        calls=slice.calls or 0,
+        children=slice.children or 0,
+    )
+
+
+# --- as a child ---------------------------------------------------------------------------------------------------
+
+
+def has_ended(state: State) -> bool:
+    """Whether the session is a child that has told its end. What was set aside for it is given back by then."""
+    return state.parent_id is not None and bool(state.run.run_id) and isinstance(state.phase, Idle)
+
+
+def owes_end(state: State) -> bool:
+    """Whether it is a child that has done nothing yet, so that no run of it can end."""
+    return state.parent_id is not None and not state.run.run_id
+
+
+def orphaned(state: State) -> bool:
+    """Whether it is a child that has ended and left others at work."""
+    return has_ended(state) and any(
+        not child.stopping and child.mode != "detached" for child in state.children.open.values()
+    )
+
+
+def check_going_on(state: State, fact: Command) -> None:
+    """Raises `Refused` if the session is a child that has ended."""
+    if has_ended(state):
+        raise Refused("ended", "this child session has ended, and its budget with it: fork it to go on from here")
+
+
+def without_task(state: State, command: str, why: str) -> Decisions:
+    """A child that did not get its task ends at once."""
+    if owes_end(state) and command == child_task_id(state.session_id):
+        yield from runs.begin(state, "prompt")
+        yield from runs.fail(state, "error", failure("no_progress", why))
+
+
+# --- fold ---------------------------------------------------------------------------------------------------------
+
+
+def child_started(state: State, event: ChildStarted) -> None:
+    call = calls.moved(state, event.call_id, ChildStarted)
+    labels.begun(state, call)
+    budgets.spend_child(state)
+    if event.mode == "detached":
+        budgets.spend_below(state, full(event.slice))
+    state.children.count += 1
+    state.children.open[event.call_id] = Child(
+        child_id=event.child_id,
+        call_id=event.call_id,
+        tool=call.tool,
+        seq=state.seq,
+        labels=event.labels,
+        quarantine=event.quarantine,
+        agent=event.agent,
+        mode=event.mode,
+        context=event.context,
+        scope=event.scope,
+        depth=event.depth,
+        slice=event.slice,
+    )
+
+
+def child_opened(state: State, event: ChildOpened) -> None:
+    state.children.open[event.call_id].opened = True
+    if _call_waits(state, event.call_id):
+        calls.close(state, event.call_id, event.tokens)
+
+
+def _call_waits(state: State, call_id: str) -> bool:
+    """Whether the start of a child is the result of its call; one that was stopped before has another."""
+    call = state.calls.by_id.get(call_id)
+    return call is not None and call.status == "child"
+
+
+def child_moved(state: State, event: ChildMoved) -> None:
+    child = state.children.open[event.call_id]
+    child.status, child.child_seq = event.status, event.child_seq
+    child.waiting_for, child.wake_at_ms = event.waiting_for, event.wake_at_ms
+
+
+def child_finished(state: State, event: ChildFinished) -> None:
+    child = state.children.open.pop(event.call_id)
+    state.children.last = child
+    if event.labels:
+        labels.meet(state, event.labels, event.call_id, child.tool)
+    if child.mode != "detached":
+        budgets.spend_below(state, event.used if event.used is not None else full(child.slice))
+    call = state.calls.by_id.get(event.call_id)
+    if call is not None and call.status == "child":
+        calls.close(state, event.call_id, event.tokens, event.bytes)
+    elif child.mode != "foreground":
+        waits = child.stopping or child.mode == "detached" or not state.setup.settings.children_wake
+        told = queue.Input(
+            seq=state.seq,
+            kind="note",
+            tokens=event.tokens + TOLD_TOKENS,
+            bytes=event.bytes,
+            part="child",
+            waits=waits,
+        )
+        queue.steer(state, told)
+
+
+def child_stopped(state: State, event: ChildStopped) -> None:
+    child = state.children.open[event.call_id]
+    if child.stopping:
+        raise Misfit(f"{event.child_id} is to end already")
+    child.stopping = True
+
+
+def carried_over(state: State, event: SessionForked | SessionImported) -> None:
+    """The children of the origin are its own; what they may still use is booked here as used."""
+    for child in state.children.open.values():
+        if child.mode != "detached":
+            budgets.spend_below(state, full(child.slice))
+    state.children.open = {}
+
+
+# --- when, and what follows ---------------------------------------------------------------------------------------
+
+
+def check_opened(state: State, fact: ChildOpened) -> None:
+    child = state.children.open.get(fact.call_id)
+    if child is None or child.opened or child.mode == "foreground":
+        raise Refused("stale", f"no call waits for the start of the child {fact.child_id}")
+
+
+def check_moved(state: State, fact: ChildMoved) -> None:
+    child = state.children.open.get(fact.call_id)
+    if child is None or child.child_id != fact.child_id or fact.child_seq <= child.child_seq:
+        raise Refused("not_open", f"nobody waits for the child {fact.child_id}, or it has got further")
+
+
+def check_finished(state: State, fact: ChildFinished) -> None:
+    child = state.children.open.get(fact.call_id)
+    if child is None or child.child_id != fact.child_id:
+        raise Refused("not_open", f"nobody waits for the child {fact.child_id}")
+    if fact.command_id != child_end_id(fact.child_id):
+        raise Refused("malformed", "the end of a child comes under an id that is derived from the child's")
+
+
+def on_moved(state: State, fact: ChildMoved) -> Decisions:
+    """A run that rested as the child did goes on with it, or rests otherwise."""
+    yield queue.done(fact.command_id)
+    child = state.children.open[fact.call_id]
+    if not state.active and child in list(_waited_for(state)):
+        yield from runs.begin(state, "child", continues=True)
+
+
+def on_finished(state: State, fact: ChildFinished) -> Decisions:
+    """The command ends at once; what it brought is the result of the call, or told with the next turn."""
+    yield queue.done(fact.command_id)
+    child = state.children.last
+    if child is None or state.active or child.stopping:
+        return
+    wakes = child.mode == "background" and state.setup.settings.children_wake and jobs.rests_freely(state)
+    if child.mode == "foreground" or wakes:
+        yield from runs.begin(state, "child", continues=True)
+
+
+def start(state: State, call: Call) -> Decisions:
+    """The intent to have a child carry out a call; or why none may be started."""
+    spawning = call.spawning
+    slice = share_for(state, call)
+    if why := refusal(state, call, slice):
+        yield calls.denied(call, "budget", why)
+        return
+    origin = "" if state.parent_id is None else f"{state.scope}~"
+    yield ChildStarted(
+        child_id=child_id(state.session_id, call.call_id),
+        call_id=call.call_id,
+        labels=labels.told(state),
+        quarantine=state.labels.quarantined,
+        agent=spawning.agent if spawning is not None else "",
+        mode=spawning.mode if spawning is not None else "foreground",
+        context=spawning.context if spawning is not None else "fresh",
+        scope=f"{origin}{call.call_id}" if spawning is not None else "",
+        depth=state.depth + 1 if spawning is not None else 0,
+        slice=slice,
+    )
+
+
+def share_for(state: State, call: Call) -> Limits:
+    """What a child may use: its share of what is left, with one for each spawn that waits and one for the session
+    itself; or less, if less was asked for."""
+    waiting = sum(other.status == "allowed" and _spawns(state, other) for other in state.calls.by_id.values())
+    asked = call.spawning.limits if call.spawning is not None else None
+    if asked is None:
+        return budgets.share_of(state, waiting + 1)
+    return narrower(budgets.share_of(state, 1), asked)
+
+
+def narrower(one: Limits, other: Limits) -> Limits:
+    """The lower of each limit."""
+    found = {}
+    for name in Limits.__struct_fields__:
+        given = [most for most in (getattr(one, name), getattr(other, name)) if most is not None]
+        found[name] = min(given, default=None)
+    return Limits(**found)
+
+
+def _spawns(state: State, call: Call) -> bool:
+    spec = state.toolset.tools.get(call.tool)
+    return spec is not None and spec.runs == "child"
+
+
+def refusal(state: State, call: Call, slice: Limits) -> str:
+    """Why no child may be started now; empty if one may."""
+    settings, here = state.setup.settings, state.children
+    depths = [settings.children_depth_max]
+    depths += [limits.depth for _, limits, _ in budgets.scopes(state) if limits.depth is not None]
+    if state.depth + 1 > min(depths):
+        return f"child sessions may go {min(depths)} deep, and this one would be at depth {state.depth + 1}"
+    if len(here.open) >= settings.children_open_max:
+        return f"{len(here.open)} child sessions are open already; wait for one of them"
+    if here.count >= settings.children_max:
+        return f"this session has started {here.count} child sessions, and may start no more"
+    if len(child_id(state.session_id, call.call_id)) > ID_CHARS_MAX:
+        return "the id of the session is too long to go deeper"
+    for _, limits, spent in budgets.scopes(state):
+        if limits.children is not None and limits.children - spent.children - budgets.held(state).children < 1:
+            return "no child sessions are left in the budget"
+    for name in ("tokens", "cost_nanos", "turns", "calls", "time_ms"):
+        if getattr(slice, name) == 0:
+            return f"nothing is left of the budget to give to a child ({name})"
+    return ""
+
+
+def stop(state: State, why: Why) -> Decisions:
+    """Children end with their parent's work, but for those that are detached; a prompt in place of what is open leaves
+    those in the background."""
+    if why == "not_carried_over":
+        return
+    for child in list(state.children.open.values()):
+        spared = child.mode == "detached" or (why == "superseded" and child.mode == "background")
+        if not child.stopping and not spared:
+            how = "cancel" if why == "cancelled" else "interrupt"
+            yield ChildStopped(child_id=child.child_id, call_id=child.call_id, how=how)  # type: ignore[arg-type]
+
+
+def owes(state: State) -> Iterable[StartChild]:
+    """Owed while a run waits for it, until it has begun if nobody waits, and until its end is there if it is to end:
+    starting a child that is there changes nothing."""
+    if not state.children.open:
+        return ()
+    return [_start_of(child) for child in state.children.open.values() if _is_owed(state, child)]
+
+
+def _is_owed(state: State, child: Child) -> bool:
+    if child.stopping:
+        return True
+    return not child.opened if child.mode != "foreground" else state.active and child.status == "working"
+
+
+def _start_of(child: Child) -> StartChild:
+    return StartChild(
+        effect_id=f"{child.call_id}/{'stop' if child.stopping else 'child'}",
+        child_id=child.child_id,
+        call_id=child.call_id,
+        tool=child.tool,
+        labels=child.labels,
+        quarantine=child.quarantine,
+        agent=child.agent,
+        mode=child.mode,
+        context=child.context,
+        scope=child.scope,
+        depth=child.depth,
+        slice=child.slice,
+        opened=child.opened or child.stopping,
+    )
+
+
+def opens(state: State) -> Iterable[Open]:
+    return _open_children(state) if state.children.open else ()
+
+
+def _open_children(state: State) -> Iterator[Open]:
+    for child in state.children.open.values():
+        held_up = child.mode == "foreground" and not child.stopping
+        if child.status == "asked" and not child.stopping:
+            for name in child.waiting_for or ("answer",):
+                yield Open(
+                    kind="child",
+                    open_id=below(child.call_id, name),
+                    by="people" if held_up else "below",
+                    seq=child.seq,
+                    tool=child.tool,
+                )
+        else:
+            by = "child" if held_up else "below"
+            yield Open(kind="child", open_id=child.child_id, by=by, seq=child.seq, tool=child.tool)  # type: ignore[arg-type]
+
+
+def reserves(state: State) -> Reserved:
+    """What the open children may still use."""
+    if not state.children.open:
+        return Reserved()
+    slices = [child.slice for child in state.children.open.values() if child.mode != "detached"]
+    return Reserved(
+        tokens=sum(slice.tokens or 0 for slice in slices),
+        cost_nanos=sum(slice.cost_nanos or 0 for slice in slices),
+        calls=sum(slice.calls or 0 for slice in slices),
+        turns=sum(slice.turns or 0 for slice in slices),
+        children=sum(slice.children or 0 for slice in slices),
+    )
+
+
+# --- messages -----------------------------------------------------------------------------------------------------
+
+
+def tells(state: State, first_seq: int, events: list[Event]) -> Iterator[Send]:
+    """What an append says to the session's children and to its parent."""
+    for seq, event in enumerate(events, start=first_seq):
+        if isinstance(event, ChildStarted) and event.agent:
+            call = state.calls.by_id[event.call_id]
+            args_seq = call.source_seq if call.changed_seq is None else call.changed_seq
+            yield Send(event.child_id, _task(state, event), args_seq, creates=True)
+        elif isinstance(event, ChildStopped):
+            yield Send(event.child_id, _stop(state, event, seq), creates=True)
+        elif isinstance(event, ChildTold):
+            said = _said(state, child_told_id(event.child_id, seq))
+            steered = msgspec.structs.replace(said, behavior="steer", body=event.body)
+            yield Send(event.child_id, steered)
+    if state.parent_id is not None:
+        yield from _to_parent(state, first_seq, events)
+
+
+def _said(state: State, command_id: str) -> PromptReceived:
+    origin = Origin(kind="session", name=state.session_id)
+    return PromptReceived(command_id=command_id, actor=f"session:{state.session_id}", auth="none", origin=origin)
+
+
+def _task(state: State, event: ChildStarted) -> PromptReceived:
+    return _said(state, child_task_id(event.child_id))
+
+
+def _stop(state: State, event: ChildStopped, seq: int) -> Command:
+    kind = InterruptReceived if event.how == "interrupt" else CancelReceived
+    name = child_stop_id(event.child_id, seq)
+    return kind(command_id=name, actor=f"session:{state.session_id}", auth="none", reason="its parent was stopped")
+
+
+def _to_parent(state: State, first_seq: int, events: list[Event]) -> Iterator[Send]:
+    """How a child gets on, as it is behind the append: a run that began and ended in it is no news."""
+    last, seq = None, first_seq
+    for at, event in enumerate(events, start=first_seq):
+        if isinstance(event, Terminal | RunStarted):
+            last, seq = event, at
+    if last is None or state.parent_id is None:
+        return
+    if isinstance(last, RunAsked):
+        yield _moved(state, seq, "asked", waiting_for=last.waiting_for)
+    elif isinstance(last, RunSlept):
+        yield _moved(state, seq, "sleeping", wake_at_ms=last.wake_at_ms)
+    elif isinstance(last, Terminal):
+        yield Send(state.parent_id, _finished(state, seq, last), state.turn.last_reply_seq)
+    elif isinstance(last, RunStarted) and last.continues is not None:
+        yield _moved(state, seq, "working")
+
+
+def _moved(state: State, seq: int, status: str, **more: object) -> Send:
+    assert state.parent_id is not None
+    moved = ChildMoved(
+        command_id=child_moved_id(state.session_id, seq),
+        actor=f"session:{state.session_id}",
+        auth="none",
+        child_id=state.session_id,
+        call_id=origin_of(state.session_id),
+        child_seq=seq,
+        status=status,  # type: ignore[arg-type]
+        **more,  # type: ignore[arg-type]
+    )
+    return Send(state.parent_id, moved)
+
+
+def _finished(state: State, seq: int, end: Terminal) -> ChildFinished:
+    return ChildFinished(
+        command_id=child_end_id(state.session_id),
+        actor=f"session:{state.session_id}",
+        auth="none",
+        child_id=state.session_id,
+        call_id=origin_of(state.session_id),
+        ok=isinstance(end, RunCompleted) and end.stop in WELL,
+        labels=end.labels,
+        status=status_of(end),
+        child_seq=seq,
+        used=budgets.used_up(state),
+    )
+
+
+def status_of(end: Terminal) -> ChildStatus:
+    """How a child came to its end, in a word."""
+    if isinstance(end, RunCompleted):
+        return "completed" if end.stop in WELL else "timeout" if end.stop == "time_budget" else "error"
+    return "error" if isinstance(end, RunFailed) else "aborted"
+
+
+def origin_of(child: str) -> str:
+    """The call that a child session carries out, by the child's id."""
+    return child.rpartition("~")[2]
+
+
+PART = Part(
+    name="children",
+    facts={
+        ChildOpened: Row(when=STARTED, check=check_opened, fold=child_opened),
+        ChildMoved: Row(when=STARTED, check=check_moved, fold=child_moved, then=on_moved),
+        ChildFinished: Row(when=STARTED, check=check_finished, fold=child_finished, then=on_finished),
+    },
+    decisions={ChildStarted: child_started, ChildStopped: child_stopped, ChildTold: None},
+    hears={SessionForked: carried_over, SessionImported: carried_over},
+    stop=stop,
+    owes=owes,
+    opens=opens,
+    reserves=reserves,
+    tells=tells,
+)

@@ -1,0 +1,89 @@
+"""Which allowed calls may start now: all at once, one by one in call order, or alone if a tool is exclusive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from windlass.events.tools.calls import ToolDelegated, ToolStarted
+from windlass.events.values.specs import Contract, ToolSpec
+from windlass.kernel.part import Decisions
+from windlass.kernel.parts import children
+from windlass.kernel.parts.tools import calls, gate, labels
+
+if TYPE_CHECKING:
+    from windlass.kernel.parts.tools.calls import Call
+    from windlass.kernel.state import State
+
+
+STRICTEST: tuple[Contract, ...] = ("at_most_once", "idempotent", "pure")
+"""Contracts, the one that promises most to the world outside first."""
+
+
+def start_calls(state: State) -> Decisions:
+    """Starts allowed calls while there are places: all at once, one by one, or alone if a tool is exclusive. A call
+    whose verdict does not hold any more is judged again instead, also one that a person is asked about."""
+    for call in [call for call in state.calls.by_id.values() if _waits(state, call)]:
+        yield from labels.joined(state)
+        spec = state.toolset.tools.get(call.tool)
+        if call.status == "asked" and spec is None:
+            continue  # whoever brings the tool again finds the request as it was
+        if spec is None:
+            yield calls.denied(call, "unavailable_tool", f"{call.tool!r} was taken away before it could run")
+        elif changed := gate.outdated(state, call):
+            yield from calls.again(state, call, changed)
+        elif call.status == "asked":
+            continue
+        elif spec.runs == "client":
+            yield ToolDelegated(call_id=call.call_id)
+        elif spec.runs == "child":
+            yield from children.start(state, call)
+        elif has_place(state, call, spec):
+            yield ToolStarted(call_id=call.call_id, epoch=state.epoch, attempt=call.attempt + 1)
+
+
+def _waits(state: State, call: Call) -> bool:
+    return call.status in ("asked", "allowed") or cut_off(state, call)
+
+
+def terms(call: Call, spec: ToolSpec | None) -> tuple[Contract, bool]:
+    """The contract of a call that has begun, and whether an unknown outcome is settled: what it was started under and
+    what the tool says now, whichever is stricter."""
+    said = {call.contract or "pure", spec.contract if spec is not None else "pure"}
+    if call.contract is None and spec is None:
+        said = {"at_most_once"}
+    return next(one for one in STRICTEST if one in said), call.settle or (spec is not None and spec.settle)
+
+
+def cut_off(state: State, call: Call) -> bool:
+    """Whether a call ran under an earlier owner, and is to run again when there is a place for it."""
+    return call.status == "started" and call.epoch < state.epoch
+
+
+def running(state: State) -> list[Call]:
+    """The calls that this owner runs."""
+    return [call for call in state.calls.by_id.values() if call.status == "started" and call.epoch == state.epoch]
+
+
+def has_place(state: State, call: Call, spec: ToolSpec) -> bool:
+    others, settings = running(state), state.setup.settings
+    if not others:
+        return _first_in_line(state, call, spec)
+    if spec.exclusive or any(_exclusive(state, other) for other in others):
+        return False
+    if settings.tool_order == "sequential":
+        return False
+    return len(others) < settings.parallel_tools_max and _first_in_line(state, call, spec)
+
+
+def _first_in_line(state: State, call: Call, spec: ToolSpec) -> bool:
+    """One by one means in call order: a call waits for earlier ones that are not closed, asked-about ones included."""
+    order = state.setup.settings.tool_order
+    if order == "parallel" and not spec.exclusive:
+        return True
+    earlier = [c for c in state.calls.by_id.values() if c.ordinal < call.ordinal and c.source_seq == call.source_seq]
+    return all(c.status == "closed" for c in earlier) or order == "parallel"
+
+
+def _exclusive(state: State, call: Call) -> bool:
+    spec = state.toolset.tools.get(call.tool)
+    return spec is not None and spec.exclusive

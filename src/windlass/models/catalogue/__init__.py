@@ -1,0 +1,1 @@
+"""Which model a name means: the table of models and endpoints, and the keys that they need."""

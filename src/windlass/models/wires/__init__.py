@@ -1,0 +1,1 @@
+"""The four wire formats: how each writes requests, reads answers and imports histories."""

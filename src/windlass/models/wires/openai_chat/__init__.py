@@ -1,0 +1,1 @@
+"""OpenAI Chat Completions, and what calls itself compatible with it."""

@@ -1,0 +1,50 @@
+"""The log of a session as it is stored: its appends, those that come, and the records in them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from windlass.events.base import Event
+from windlass.events.stored import codec
+from windlass.events.stored.record import Sealed
+from windlass.runtime.streams.log_reader import LogReader
+from windlass.runtime.streams.record import Record
+from windlass.store.base import Key, Store
+
+from .view import UnknownRecord
+
+FOLLOW_S = 0.1
+
+
+async def appends(store: Store, key: Key, *, follow: bool = False) -> AsyncIterator[Sealed]:
+    """The appends of a log; if it is followed, also those that come, without end."""
+    reader, after = LogReader(store), 0
+    while True:
+        async for sealed in reader.appends(key, after=after):
+            yield sealed
+            after = sealed.last_seq
+        if not follow:
+            return
+        while not await store.changed():
+            await asyncio.sleep(FOLLOW_S)
+
+
+async def records(store: Store, key: Key, *, follow: bool = False) -> AsyncIterator[Record | UnknownRecord]:
+    """The same, record by record, those included that this version does not know."""
+    async for sealed in appends(store, key, follow=follow):
+        for record in records_in(sealed):
+            yield record
+
+
+def records_in(sealed: Sealed) -> list[Record | UnknownRecord]:
+    """The records of one append."""
+    append = codec.decode(sealed.data)
+    return [_record(append, append.first_seq + offset, event) for offset, event in enumerate(append.events)]
+
+
+def _record(append: codec.Appended, seq: int, event: Event | codec.Unknown) -> Record | UnknownRecord:
+    at_ms, first = append.at_ms, append.first_seq
+    if isinstance(event, Event):
+        return Record(seq=seq, at_ms=at_ms, event=event, first=first, hash=append.hash)
+    return UnknownRecord(seq=seq, at_ms=at_ms, first=first, tag=event.tag, skeleton=bytes(event.skeleton))

@@ -1,0 +1,105 @@
+"""Schedules as a user of the package holds them: made by `Runtime.schedule`, kept in a log like any session."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from windlass.events.errors import UsageError
+from windlass.events.schedules import ScheduleAction, ScheduleReceived
+from windlass.events.values.attention import Urgency
+from windlass.events.values.plans import Misfire, Overlap, SchedulePlan
+from windlass.store.base import IndexRow, Key
+
+if TYPE_CHECKING:
+    from .runtime import Runtime
+    from .session import Session
+
+KIND = "windlass.kind"
+SCHEDULE = {KIND: "schedule"}
+"""The metadata by which schedules are found in an index of sessions."""
+
+
+class Planned(TypedDict, total=False):
+    """What a schedule is made of."""
+
+    cron: str | None
+    """Five fields, as cron has them, in the time zone."""
+    every: float | datetime.timedelta | None
+    """Instead: again and again, every so many seconds."""
+    timezone: str
+    prompt: str
+    """What is said to the agent."""
+    session: str
+    """The session that is told; a new one for each occurrence if absent."""
+    signal: str
+    """The kind of a signal that is sent to that session instead of a prompt."""
+    urgency: Urgency
+    misfire: Misfire
+    """For times that were missed: `skip` them, `once` for all of them, or `all`, at most `catch_up_max`."""
+    overlap: Overlap
+    """If the occurrence before is still at work: `skip`, `queue`, `cancel` that one, or `allow`."""
+    grace: float
+    """How many seconds late a time may be noticed and still count as on time."""
+    catch_up_max: int
+
+
+def planned(*, now_ms: int, **given: Unpack[Planned]) -> SchedulePlan:
+    """A plan out of what a caller gave. Raises `UsageError` that names what is wrong with it."""
+    import msgspec
+
+    from windlass.runtime.schedules.times import check_plan
+
+    fields: dict[str, Any] = dict(given)
+    every, grace = fields.pop("every", None), fields.pop("grace", 60)
+    seconds = every.total_seconds() if isinstance(every, datetime.timedelta) else every
+    try:
+        every_ms = None if seconds is None else round(seconds * 1000)
+        plan = SchedulePlan(every_ms=every_ms, start_ms=now_ms, grace_ms=round(grace * 1000), **fields)
+        msgspec.convert(msgspec.to_builtins(plan, enc_hook=repr), SchedulePlan)
+    except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"schedule: {error}") from None
+    check_plan(plan)
+    return plan
+
+
+class Schedule:
+    """One schedule: a session that begins work at its times."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    @property
+    def schedule_id(self) -> str:
+        return self.session.session_id
+
+    async def pause(self) -> None:
+        """Begins nothing more until it is resumed; times that pass meanwhile are not made up for."""
+        await self._send("pause")
+
+    async def resume(self) -> None:
+        """Goes on with the next time."""
+        await self._send("resume")
+
+    async def remove(self) -> None:
+        """Ends it for good. Its log stays, and so do the sessions that it began."""
+        await self._send("remove")
+
+    async def run_now(self, command_id: str | None = None) -> None:
+        """Begins an occurrence now, beside those of the plan."""
+        await self._send("run_now", command_id)
+
+    async def occurrences(self, limit: int = 100) -> list[IndexRow]:
+        """The sessions that it began, the newest change first."""
+        return await self.session.runtime.sessions(metadata={"schedule": self.schedule_id}, limit=limit)
+
+    async def _send(self, action: ScheduleAction, command_id: str | None = None) -> None:
+        runtime = self.session.runtime
+        command = ScheduleReceived(command_id=command_id or runtime.ports.fresh_id(), actor="user", action=action)
+        await runtime.send(self.session.key, command)
+
+
+def key_of(runtime: Runtime, schedule_id: str) -> Key:
+    if not schedule_id or "~" in schedule_id:
+        raise UsageError(f"schedule {schedule_id!r}: give a name without '~'; what it begins is named after it")
+    return Key(runtime.tenant, schedule_id)

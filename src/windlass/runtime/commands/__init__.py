@@ -1,0 +1,1 @@
+"""Commands on their way in: sent or posted, checked, weighed; and the clients that answer calls by them."""

@@ -1,0 +1,1 @@
+"""What a model sees beside the newest turns: archive, pages, recall tools, task state."""

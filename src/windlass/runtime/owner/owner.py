@@ -1,0 +1,444 @@
+"""One session in memory, owned: its state, the end of its chain, and the one way to add to its log.
+
+`take` is the only writer. A fact is decided, sealed, appended and only then published. When an append fails, what is
+in memory is thrown away and folded again from the log, which alone says whether the append was kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from windlass.events.base import Event, Fact
+from windlass.events.errors import (
+    CommandTaken,
+    NotFound,
+    Refused,
+    SeqConflict,
+    StaleEpoch,
+    StorageFull,
+    StoreError,
+    UsageError,
+)
+from windlass.events.live import StorePaused
+from windlass.events.stored import codec, record
+from windlass.events.stored.record import Sealed
+from windlass.events.tools.calls import ToolStarted
+from windlass.events.values.blocks import refs_in
+from windlass.events.values.items import HistoryItem
+from windlass.kernel import log
+from windlass.kernel.owed import needs
+from windlass.kernel.state import STATE_VERSION, State
+from windlass.kernel.step import step
+from windlass.kernel.tells import messages
+from windlass.runtime.host.ports import Ports
+from windlass.runtime.host.steady_clock import SteadyClock
+from windlass.runtime.streams.event_loggers import log_events
+from windlass.runtime.streams.log_reader import LogReader
+from windlass.runtime.streams.record import Record, records_of
+from windlass.runtime.streams.subscribers import Hub
+from windlass.runtime.trees.message_content import posted
+from windlass.store.base import Key, Message, Snapshot, Store
+
+from .event_memory import EventMemory
+from .held_lease import Lease
+from .index_row import Listing
+from .secret_filter import holds_secret, without_secrets
+from .session_clock import SessionClock, time_of
+from .store_retries import FINAL, StorePatience
+
+SNAPSHOT_EVERY_RECORDS = 1_000
+CONFLICTS_MAX = 3
+FETCHES_MAX = 100
+TURN_LOOK_S = 0.5
+"""How often whoever does not wait for room looks whether the one before does."""
+
+T = TypeVar("T")
+
+
+class Owner:
+    """The writer of one session under one epoch."""
+
+    def __init__(
+        self,
+        store: Store,
+        key: Key,
+        ports: Ports,
+        hub: Hub,
+        steady: SteadyClock,
+        *,
+        snapshot_every: int = SNAPSHOT_EVERY_RECORDS,
+    ) -> None:
+        self.store = store
+        self.key = key
+        self.ports = ports
+        self.hub = hub
+        self.log = LogReader(store)
+        self.lease = Lease(store, key, ports)
+        self.memory = EventMemory(key, self.log)
+        self.state = State()
+        self.hash = ""
+        self.stale = True
+        self.on_committed: Callable[[list[Event]], None] | None = None
+        self.on_taken: Callable[[], None] | None = None
+        """Told whenever a fact was taken, refused or given up: what is owed may be something else now."""
+        self.on_sent: Callable[[Key, Sequence[str]], None] | None = None
+        """Told which sessions were sent something with an append."""
+        self._steady = steady
+        self._clock = SessionClock(steady)
+        self._patience = StorePatience(ports, key.session, self._tell_paused)
+        self._unsure = False
+        """Whether an append was handed over whose end nobody heard: it may still be written."""
+        self._read: set[str] = set()
+        """The hashes of the appends that the last `load` read."""
+        self._lock = asyncio.Lock()
+        self._listing = Listing(key)
+        self._waiters: list[asyncio.Future[None]] = []
+        self._snapshot_every = snapshot_every
+        self._snapshot_seq = 0
+
+    @property
+    def epoch(self) -> int:
+        return self.lease.epoch
+
+    def now_ms(self) -> int:
+        """The session's own clock."""
+        return self._clock.now_ms()
+
+    async def insist(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Does what may be done twice, again if the store is full or does not answer."""
+        return await self._patience.insist(work)
+
+    @property
+    def paused(self) -> str:
+        """Why the session waits for its store; empty unless it does."""
+        return self._patience.paused
+
+    def drives(self) -> None:
+        """From now on work may be under way that only this owner can put on record: a full disk is waited for."""
+        self._patience.for_ever = True
+
+    def _tell_paused(self, message: str) -> None:
+        if self.hub.listening:
+            self.hub.live([StorePaused(reason="storage_full", message=message, after_seq=self.hub.seq)])
+
+    async def release(self) -> None:
+        """Gives the session up; whoever waits for its rest looks again."""
+        self.tell_waiters()
+        await self.lease.release()
+
+    async def may_begin(self, is_owed: Callable[[], bool]) -> bool:
+        """Whether an effect may begin at this very moment: it is still owed, as far as the log says, and nobody else
+        can have taken the session. Raises `StaleEpoch` if somebody has."""
+        while True:
+            if self.busy:
+                await self.settled()
+            if not is_owed():
+                return False
+            if self.lease.lasts:
+                return True
+            await self.insist(self.lease.keep)
+
+    # --- reading ---
+
+    async def load(self) -> None:
+        """Folds the log from its newest usable snapshot."""
+        if self._unsure:
+            # Behind this write, whatever was handed over before has been written or never will be.
+            await self.lease.keep()
+            self._unsure = False
+        # Nobody else can have written since the claim, and we have not yet.
+        head, self.lease.head = self.lease.head, None
+        folded = await self.log.fold(self.key, head)
+        state = folded.state
+        if 0 < self.epoch < state.epoch:
+            # What is owed under another epoch is owed by its owner alone.
+            raise StaleEpoch(f"session {self.key.session!r} is at epoch {state.epoch}, this owner has {self.epoch}")
+        self.state = state
+        self._listing.forget()
+        self.hash = folded.hash
+        self._read = {append.hash for append in folded.appends}
+        self._snapshot_seq = folded.snapshot_seq
+        events = {
+            seq: event
+            for append in folded.appends
+            for seq, event in enumerate(append.events, start=append.first_seq)
+            if isinstance(event, Event)
+        }
+        self.memory.reset({seq: events[seq] for seq in needs(state) if seq in events})
+        await self._set_clock(state.now_ms)
+        self.stale = False
+        if self.hub.listening:
+            news = [told for append in folded.appends for told in records_of(append, after=self.hub.seq)]
+            if news:
+                self.hub.committed(news)
+        self.hub.seq = max(self.hub.seq, state.seq)
+        if folded.appends and not self.store.capabilities.sends:
+            last = folded.appends[-1]
+            known = [event for event in last.events if isinstance(event, Event)]
+            await self._send_apart(await self._messages(last.first_seq, known))
+        self.tell_waiters()
+
+    async def _set_clock(self, log_ms: int) -> None:
+        """Lets the session's time go on from where it is: what has passed since its log was written is counted, if
+        anybody knows."""
+        if self._steady.now_ms() < log_ms:
+            row = await self.store.index.get(self.key)
+            if row is not None:
+                log_ms = max(log_ms, time_of(row, self._steady.now_ms()))
+        self._clock.not_before(log_ms)
+
+    def follows(self, at_ms: int) -> None:
+        """What is put on record from now on came after this time of another session's clock."""
+        self._clock.not_before(at_ms + 1)
+
+    async def event(self, seq: int) -> Event:
+        """The event at a seq, content included."""
+        for _ in range(FETCHES_MAX):
+            event = self.memory.known(seq)
+            if event is not None:
+                return event
+            await self.insist(lambda: self.memory.fetch((seq,)))
+        raise NotFound(f"session {self.key.session!r} does not stand still: event {seq} was read and forgotten again")
+
+    async def items(self) -> list[HistoryItem]:
+        """The visible history as items. What was rendered once is the same object the next time."""
+        for _ in range(FETCHES_MAX):
+            if self.busy:
+                await self.settled()  # what an append under way would add is not in the log to be read
+            refs = list(self.state.history.items)
+            missing = self.memory.missing(refs)
+            if not missing:
+                return self.memory.rendered(refs)
+            await self.insist(lambda missing=missing: self.memory.fetch(missing))  # type: ignore[misc]
+        raise NotFound(f"session {self.key.session!r} does not stand still while it is rendered")
+
+    async def erase(self, seq: int, *, by: str, why: str) -> None:
+        """Erases the content of an event, what is kept beside it included (a large result, a picture), from the store
+        and from memory. Nothing is added meanwhile, so nobody reads it in between. Raises `UsageError` while a run is
+        active."""
+        await self.settled()
+        event = await self.event(seq)
+        async with self._lock:
+            if self.stale or self.state.active:
+                raise UsageError(f"session {self.key.session!r} is at work: wait until it rests, or interrupt it first")
+            await self.store.log.erase(self.key, seq, by=by, why=why, at_ms=self.now_ms())
+            for ref in refs_in(getattr(event, "body", None)):
+                await self.store.blobs.erase(self.key.tenant, ref.digest)
+            self.memory.drop(seq)
+
+    # --- writing ---
+
+    @property
+    def busy(self) -> bool:
+        """Whether an append is under way: the state in memory is then ahead of the log."""
+        return self._lock.locked() or self.stale
+
+    @property
+    def left_stale(self) -> bool:
+        """Whether memory is not what the log says and nobody is about to mend that."""
+        return self.stale and not self._lock.locked()
+
+    async def at_rest(self) -> None:
+        """Waits until no run is active any more, or nobody can tell from here: the log was read again, or the session
+        was let go. Cheaper than to hear of every record, for whoever waits for the end alone."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def tell_waiters(self) -> None:
+        """Has whoever waits for the end look again."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def settled(self) -> None:
+        """Waits until memory is what the log says. No effect may be read off the state before that."""
+        while self.busy:
+            async with self._lock:
+                if self.stale:
+                    await self.insist(self.load)
+
+    async def take(
+        self, fact: Fact, *, takes: Sequence[str] = (), blobs: Mapping[str, bytes] | None = None, waits: bool = True
+    ) -> list[Event]:
+        """Adds a fact and what follows from it to the log. Raises `Refused` and changes nothing if it does not
+        fit, `StaleEpoch` if the session belongs to somebody else now. If the disk is full it `waits` for room, or
+        raises `StorageFull`. When nobody heard whether the append was kept, the log is asked."""
+        try:
+            if waits:
+                await self._lock.acquire()
+            else:
+                await self._turn_or_full()
+            try:
+                return await self._take(fact, takes, blobs, waits)
+            finally:
+                self._lock.release()
+        finally:
+            if self.on_taken is not None:
+                self.on_taken()
+
+    async def _turn_or_full(self) -> None:
+        """Waits for whoever adds to the log, for one who does not wait for room: not if the one before does."""
+        while self._lock.locked():
+            if self.paused:
+                raise StorageFull(self.paused)
+            try:
+                await asyncio.wait_for(self._lock.acquire(), TURN_LOOK_S)
+            except TimeoutError:
+                continue
+            return
+        await self._lock.acquire()
+
+    async def _take(
+        self, fact: Fact, takes: Sequence[str], blobs: Mapping[str, bytes] | None, waits: bool
+    ) -> list[Event]:
+        tries = conflicts = 0
+        events: list[Event] = []
+        sealed: Sealed | None = None
+        while True:
+            try:
+                if self.stale:
+                    await self.load()
+                    if sealed is not None and sealed.hash in self._read:
+                        log_events(self.key, sealed.first_seq, events)
+                        if self.on_committed is not None:
+                            self.on_committed(events)
+                        return events
+                seq = self.state.seq + 1
+                events, sealed = self._sealed(fact)
+                if holds_secret(sealed) and (clean := without_secrets(fact)) is not fact:
+                    fact = clean  # memory is folded anew: what it holds must be what is kept
+                    continue
+                sends = await self._messages(seq, events)
+                await self._append(sealed, takes, blobs, self._dispatches_once(events), sends)
+            except FINAL:
+                raise
+            except StorageFull as error:
+                if not waits:
+                    raise
+                await self._patience.wait_for_room(error)
+            except SeqConflict:
+                conflicts += 1
+                if conflicts >= CONFLICTS_MAX:
+                    raise
+            except StoreError as error:
+                tries += 1
+                await self._patience.wait_after(tries, error)
+            else:
+                self._patience.went_on()
+                self._publish(seq, events)
+                return events
+
+    def _sealed(self, fact: Fact) -> tuple[list[Event], Sealed]:
+        """The fact and its decisions, folded and ready to be kept. Until that is known, memory may not be trusted."""
+        state, seq = self.state, self.state.seq + 1
+        self.stale = True
+        try:
+            events = step(state, fact, self.now_ms())
+        except Refused:
+            self.stale = False
+            raise
+        entries = [codec.encode_entry(event, self.ports.salt) for event in events]
+        # Types are not checked where values are made, and facts hold what agents, tools, hooks and models gave: one
+        # that cannot be read again would make the whole session unreadable.
+        codec.require_readable(type(fact), entries[0][0], entries[0][1])
+        return events, record.seal(self.hash, seq, state.now_ms, self.epoch, entries)
+
+    async def _messages(self, seq: int, events: list[Event]) -> list[Message]:
+        """What an append says to other sessions, content included."""
+        found = messages(self.state, seq, events)
+        if not found:
+            return []
+        wanted = [send.content_seq for send in found if send.content_seq is not None and send.content_seq < seq]
+        missing = [number for number in wanted if self.memory.known(number) is None]
+        if missing:
+            await self.memory.fetch(missing)
+        here = dict(enumerate(events, start=seq))
+        return [posted(self.state, send, events, lambda at: here.get(at) or self.memory.known(at)) for send in found]
+
+    async def _send_apart(self, sends: Sequence[Message]) -> None:
+        """Puts messages into inboxes of a store that does not do so with an append."""
+        for message in sends:
+            key = Key(self.key.tenant, message.session)
+            if message.creates:
+                await self.store.log.create(key)
+            elif await self.store.log.head(key) is None:
+                continue
+            await self.store.inbox.send(key, message.command)
+
+    async def _append(
+        self,
+        sealed: Sealed,
+        takes: Sequence[str],
+        blobs: Mapping[str, bytes] | None,
+        once: bool,
+        sends: Sequence[Message] = (),
+    ) -> None:
+        self.ports.point("before_append")
+        self._unsure = True
+        self.lease.head = None
+        row = self._listing.due(self.state, self._clock.read_beside(self.state.now_ms))
+        try:
+            more = {"sends": sends} if sends and self.store.capabilities.sends else {}
+            await self.store.log.append(
+                self.key, sealed, takes=takes, index=row, blobs=blobs, barrier=bool(takes) or once, **more
+            )
+            if sends and not more:
+                await self._send_apart(sends)
+        except (StaleEpoch, SeqConflict, CommandTaken, StorageFull):
+            self._unsure = False
+            raise
+        self._unsure = False
+        self._listing.kept(row)
+        self.hash = sealed.hash
+        self.stale = False
+        self.ports.point("after_append")
+        if sends and self.on_sent is not None:
+            self.on_sent(self.key, [message.session for message in sends])
+
+    def _publish(self, seq: int, events: list[Event]) -> None:
+        log_events(self.key, seq, events)
+        self.memory.add(seq, events, self.state)
+        if self.hub.listening:
+            now, seal = self.state.now_ms, self.hash
+            self.hub.committed(
+                [
+                    Record(seq=seq + offset, at_ms=now, event=event, first=seq, hash=seal)
+                    for offset, event in enumerate(events)
+                ]
+            )
+        else:
+            self.hub.passed(seq + len(events) - 1, events[-1])
+        if self._waiters and not self.state.active:
+            self.tell_waiters()
+        if self.on_committed is not None:
+            self.on_committed(events)
+
+    def _dispatches_once(self, events: list[Event]) -> bool:
+        for event in events:
+            if type(event) is ToolStarted:
+                call = self.state.calls.by_id.get(event.call_id)
+                if call is None or call.contract == "at_most_once":
+                    return True
+        return False
+
+    async def snapshot(self, *, force: bool = False) -> None:
+        """Takes a snapshot if the tail has outgrown the last one."""
+        grown = self.state.seq - self._snapshot_seq
+        if self.stale or (grown < self._snapshot_every and not force):
+            return
+        made = Snapshot(seq=self.state.seq, hash=self.hash, state_version=STATE_VERSION, data=log.dump(self.state))
+        self.ports.point("before_snapshot")
+        try:
+            await self.store.log.put_snapshot(self.key, made)
+        except StoreError:
+            return  # it is disposable
+        self.ports.point("after_snapshot")
+        self._snapshot_seq = made.seq

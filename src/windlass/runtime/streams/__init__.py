@@ -1,0 +1,1 @@
+"""What is told of sessions: the log read in one way, records and live events handed to readers, cursors."""

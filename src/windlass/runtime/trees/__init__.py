@@ -1,0 +1,1 @@
+"""Trees of sessions: specialists, the children that calls start, and what sessions say to each other."""

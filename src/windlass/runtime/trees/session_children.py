@@ -1,0 +1,198 @@
+"""The children of one session, as its driver starts them: begun if they have not begun, and driven here if their code
+is here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from windlass.events.base import Command
+from windlass.events.children import ChildBody, ChildOpened, ChildStarted
+from windlass.events.commands import CommandRefused
+from windlass.events.errors import Refused, UsageError
+from windlass.events.tools.calls import ToolCancelled, ToolDenied
+from windlass.events.values.blocks import Text
+from windlass.events.values.items import HistoryItem
+from windlass.kernel import log
+from windlass.runtime.drive.children import NO_CHILDREN, finished
+from windlass.runtime.drive.effect_outcome import Done
+from windlass.runtime.streams.log_reader import LogReader
+from windlass.runtime.workspace.folder import recorded_folder
+from windlass.store.base import Key
+
+from .specialists import inherited
+
+if TYPE_CHECKING:
+    from windlass.kernel.effects import StartChild
+    from windlass.kernel.state import State
+    from windlass.runtime.bind.agent_registry import BoundAgents
+    from windlass.runtime.bind.bound_agent import Bound
+    from windlass.runtime.host.host_settings import HostSettings
+    from windlass.runtime.host.opener import Opener
+    from windlass.runtime.host.ports import Ports
+    from windlass.runtime.host.slot_table import Slots
+    from windlass.runtime.owner.owner import Owner
+    from windlass.store.base import Store
+
+OPENED_TOKENS = 24
+
+
+class Trees:
+    """What the sessions of a runtime need to have children, and to tell each other."""
+
+    def __init__(self, store: Store, ports: Ports, settings: HostSettings, slots: Slots, agents: BoundAgents) -> None:
+        self.store = store
+        self.slots = slots
+        self.agents = agents
+        self._ports = ports
+        self._settings = settings
+        self.opener: Opener | None = None
+
+    def of(self, owner: Owner, bound: Bound) -> SessionChildren:
+        """The children of one session."""
+        owner.on_sent = self.nudge
+        return SessionChildren(self, owner, bound)
+
+    def nudge(self, sender: Key, receivers: Sequence[str]) -> None:
+        """Sessions were sent something: those that are here look at it at once; the others are found by whoever has
+        them, or their code."""
+        for name in receivers:
+            key = Key(sender.tenant, name)
+            driven = self.slots.driven_at(key)
+            if driven is not None and driven.at_work:
+                driven.driver.look()
+            elif not self.slots.closed and not self.slots.draining:
+                self._ports.spawn(self._wake(sender, key), f"windlass:nudge:{name}")
+
+    async def _wake(self, sender: Key, key: Key) -> None:
+        """Has a session driven that rests, if its log has begun."""
+        if await self.store.index.get(key) is None or self.opener is None:
+            return
+        self.ask_for(sender, key)
+        await self.opener.try_to_drive(key)
+
+    async def spawned(self, key: Key, command_id: str) -> Key:
+        """The child that a command started. Raises `Refused` with the reason if it started none."""
+        log = LogReader(self.store)
+        while True:
+            seq = await log.taken_at(key, command_id)
+            if seq is not None:
+                async for record in log.records(key, after=seq - 1):
+                    event = record.event
+                    if isinstance(event, ChildStarted) and event.call_id == f"c{seq}.0":
+                        return Key(key.tenant, event.child_id)
+                    if isinstance(event, ToolDenied | ToolCancelled) and event.call_id == f"c{seq}.0":
+                        raise Refused("no_child", getattr(event, "detail", "") or "the call was given up")
+                    if isinstance(event, CommandRefused) and event.command_id == command_id:
+                        raise Refused(event.code, event.message)
+            if self.slots.closed:
+                raise UsageError("this runtime is closed: open another one")
+            await self._ports.sleep_ms(self._settings.poll_ms // 10 + 1)
+
+    async def goes_on(self, key: Key, state: State) -> bool:
+        """Whether a session that rests as its children do is about to go on: one of them is at work, or has something
+        to read."""
+        log = LogReader(self.store)
+        for child in state.children.open.values():
+            below = Key(key.tenant, child.child_id)
+            driven = self.slots.driven_at(below)
+            there = driven.owner.state if driven is not None else (await log.fold(below)).state
+            if there.setup.agent.name not in self.agents or child.mode != "foreground":
+                continue
+            if there.active or (driven is not None and driven.owner.busy):
+                return True
+            if await self.store.inbox.waiting(below, limit=1) or await self.goes_on(below, there):
+                return True
+        return False
+
+    async def asked(self, key: Key, state: State) -> list[tuple[str, Key]]:
+        """The children that wait for people, at any depth: the calls that lead to each, and its key."""
+        found: list[tuple[str, Key]] = []
+        for child in state.children.open.values():
+            if child.status == "asked" and not child.stopping:
+                below = Key(key.tenant, child.child_id)
+                there = (await LogReader(self.store).fold(below)).state
+                found += [(child.call_id, below)]
+                found += [(f"{child.call_id}~{path}", deeper) for path, deeper in await self.asked(below, there)]
+        return found
+
+    def ask_for(self, by: Key, key: Key) -> None:
+        """Whoever asked for a session by name asked for those that belong to it too."""
+        slot = self.slots.get(by)
+        if slot is not None and slot.asked_for:
+            self.slots.at(key).asked_for = True
+
+
+class SessionChildren:
+    """Starts the children of one session."""
+
+    def __init__(self, trees: Trees, owner: Owner, bound: Bound) -> None:
+        self._trees = trees
+        self._owner = owner
+        self._bound = bound
+
+    async def ended(self, effect: StartChild) -> Done | Command | None:
+        """Begins the child unless it has begun, and has it driven; its end comes as a message."""
+        why = await self._begun(effect)
+        if why:
+            return finished(effect, ChildBody(content=(Text(text=why),)), status="error", tokens=OPENED_TOKENS)
+        self._owner.ports.point("child_begun")
+        if effect.mode != "foreground" and not effect.opened:
+            opened = ChildOpened(child_id=effect.child_id, call_id=effect.call_id, tokens=OPENED_TOKENS)
+            return Done(opened)
+        await asyncio.get_running_loop().create_future()  # until nobody waits for it any more
+        return None
+
+    async def _begun(self, effect: StartChild) -> str:
+        """Why a child cannot begin; empty if it has."""
+        trees, key = self._trees, Key(self._owner.key.tenant, effect.child_id)
+        assert trees.opener is not None
+        trees.ask_for(self._owner.key, key)
+        head = await trees.store.log.head(key)
+        if head is not None and head.seq > 0:
+            await trees.opener.try_to_drive(key)
+            return ""
+        if head is None:
+            await trees.store.log.create(key)
+        named = [agent for agent in self._bound.agent.agents if agent.name == effect.agent]
+        bound = trees.agents.get(named[0].name) if named else None
+        if bound is None:
+            return f"not run: there is no specialist {effect.agent!r} here" if effect.agent else NO_CHILDREN
+        try:
+            await self._begin(key, effect, bound)
+        except UsageError as error:
+            if not trees.slots.closed:
+                return f"not run: {error}"
+        return ""
+
+    async def _begin(self, key: Key, effect: StartChild, bound: Bound) -> None:
+        from windlass.runtime.host.first_facts import Beginning, Birth
+
+        state, trees = self._owner.state, self._trees
+        slot = trees.slots.get(self._owner.key)
+        folder = (slot.folder if slot is not None else None) or recorded_folder(state.workspace.folder)
+        if folder is not None:
+            trees.slots.place(key, folder)
+        birth = Birth(
+            parent_id=state.session_id,
+            call_id=effect.call_id,
+            root_id=state.root_id or state.session_id,
+            scope=effect.scope,
+            depth=effect.depth,
+        )
+        beginning = Beginning(
+            bound=bound,
+            title=bound.agent.display_name or bound.agent.name,
+            history=await self._history() if effect.context == "forked" else (),
+            options=inherited(state, bound.agent, effect),
+            labels=effect.labels,
+            birth=birth,
+        )
+        assert trees.opener is not None
+        await trees.opener.begin(key, beginning)
+
+    async def _history(self) -> Sequence[HistoryItem]:
+        """What the parent has seen, but for what is open."""
+        await self._owner.items()  # has what is missing read
+        return self._owner.memory.rendered(list(log.visible(self._owner.state)))

@@ -1,0 +1,106 @@
+"""Specialists: the agents that an agent may have its child sessions run by, and the tool that starts them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from windlass.events.errors import UsageError
+from windlass.events.values.specs import Limits, Policy, Rule, SessionOptions, Spawning, ToolSpec
+from windlass.tools.tool import AnyTool, Options, Tool
+
+if TYPE_CHECKING:
+    from windlass.events.values.blocks import JsonObject
+    from windlass.kernel.effects import StartChild
+    from windlass.kernel.state import State
+    from windlass.runtime.api.agent import Agent
+
+SPAWN = "spawn"
+READING = ("explore", "plan", "verify")
+"""Roles whose child sessions only read."""
+ROLE_TOOLS: dict[str, tuple[str, ...]] = {
+    "explore": ("read", "list", "glob", "grep"),
+    "plan": ("read", "list", "glob", "grep"),
+    "verify": ("read", "list", "glob", "grep"),
+}
+"""What a specialist has if no tools are given to it."""
+STRICT = ("allow", "standard", "ask", "deny")
+READ_ONLY = Rule(action="deny", traits=("write", "execute"), name="read_only", reason="its role only reads")
+
+
+def spawn_tool(agents: Sequence[Agent]) -> AnyTool:
+    """The tool by which a model, or a person, has a specialist carry out a task in a child session."""
+    named = [agent.name for agent in agents]
+    if len(set(named)) != len(named):
+        raise UsageError(f"two specialists have the same name: {', '.join(sorted(named))}")
+    shown = "\n".join(f"- {agent.name}: {agent.description or agent.role}" for agent in agents)
+    options = Options(
+        name=SPAWN,
+        description="Have a specialist carry out a task in a session of its own, which sees nothing but the task. The "
+        "result is its answer; in the background you go on and are told of its end.\n" + shown,
+        parameters=parameters(named),
+        runs="child",
+        contract="idempotent",
+    )
+    return Tool(None, options)
+
+
+def parameters(names: list[str]) -> dict[str, Any]:
+    count = {"type": "integer", "minimum": 1}
+    return {
+        "type": "object",
+        "properties": {
+            "agent": {"type": "string", "enum": names, "description": "Which specialist."},
+            "task": {"type": "string", "minLength": 1, "description": "All that it needs to know."},
+            "mode": {"type": "string", "enum": ["foreground", "background", "detached"]},
+            "context": {"type": "string", "enum": ["fresh", "forked"], "description": "forked: it sees what you saw."},
+            "limits": {
+                "type": "object",
+                "properties": dict.fromkeys(("tokens", "cost_nanos", "turns", "calls", "children"), count),
+                "additionalProperties": False,
+                "description": "What it may use at the most.",
+            },
+        },
+        "required": ["agent", "task"],
+        "additionalProperties": False,
+    }
+
+
+def spawning_of(spec: ToolSpec, args: JsonObject) -> Spawning | None:
+    """What a call says about the child session that it starts; None if it starts none of ours."""
+    if spec.runs != "child" or spec.name != SPAWN:
+        return None
+    limits = args.get("limits")
+    return Spawning(
+        agent=str(args["agent"]),
+        mode=args.get("mode", "foreground"),
+        context=args.get("context", "fresh"),
+        limits=msgspec.convert(limits, Limits) if limits is not None else None,
+    )
+
+
+def inherited(state: State, agent: Agent, effect: StartChild) -> SessionOptions:
+    """What a child session has otherwise than its agent says: all that its parent may not do either, and its slice."""
+    return SessionOptions(
+        policy=narrowed(agent.policy, state.gate.policy, reads=agent.role in READING),
+        limits=effect.slice,
+        mode="plan" if state.setup.mode == "plan" else None,
+        quarantine=effect.quarantine,
+        sandbox=state.setup.options.sandbox,
+    )
+
+
+def narrowed(own: Policy, parent: Policy, *, reads: bool = False) -> Policy:
+    """The policy of a child: its own, with whatever its parent denies or asks about, and the stricter of both in all
+    that no rule speaks of. What its parent allows is not allowed by that."""
+    stricter = [msgspec.structs.replace(rule, missing_ok=True) for rule in parent.rules if rule.action != "allow"]
+    more = [READ_ONLY] if reads else []
+    return Policy(
+        rules=(*own.rules, *stricter, *more),
+        default=max(own.default, parent.default, key=STRICT.index),
+        exclude=tuple(dict.fromkeys((*own.exclude, *parent.exclude))),
+        exclude_patterns=tuple(dict.fromkeys((*own.exclude_patterns, *parent.exclude_patterns))),
+        trifecta=max(own.trifecta, parent.trifecta, key=STRICT.index),
+    )

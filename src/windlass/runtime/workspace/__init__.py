@@ -1,0 +1,1 @@
+"""The folder that a session works in: its git repository and its instruction files."""

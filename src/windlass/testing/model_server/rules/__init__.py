@@ -1,0 +1,1 @@
+"""What each provider refuses, and what that knowledge rests on."""

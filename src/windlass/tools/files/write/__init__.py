@@ -1,0 +1,1 @@
+"""Tools that change files beneath one directory: write, edit, patch, make_directory, move, remove."""

@@ -1,0 +1,1 @@
+"""Where tools run: planes, threads, deadlines, and what came of a call."""

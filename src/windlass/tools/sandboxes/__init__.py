@@ -1,0 +1,1 @@
+"""Sandboxes: where the processes and files of a session's tools live."""

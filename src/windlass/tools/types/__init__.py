@@ -1,0 +1,1 @@
+"""Python types on the way to JSON Schema and back: annotations, docstrings, conversion."""

@@ -1,0 +1,105 @@
+"""A call that a child session carries out: started once under a derived id, open until its end is taken, once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernel.session import HELPER, TOOLS, Session, call, names
+from windlass.events.children import ChildOpened
+from windlass.events.errors import Refused
+from windlass.events.turns import Prepared
+from windlass.events.values.specs import Spawning
+from windlass.kernel.effects import StartChild
+from windlass.kernel.owed import opens, waiting_for
+from windlass.kernel.phases import Asleep, AwaitingTools
+
+
+def helped() -> Session:
+    session = Session(tools=(*TOOLS, HELPER))
+    session.prompt()
+    session.reply("", call("helper", {"n": 1}))
+    return session
+
+
+def started(session: Session) -> StartChild:
+    (name,) = session.state.calls.by_id
+    return StartChild(effect_id=f"{name}/child", child_id=f"s1~{name}", call_id=name, tool="helper")
+
+
+def test_the_start_is_owed_under_an_id_derived_from_the_call():
+    session = helped()
+    assert names(session.appends[-1])[-2:] == ["tool.allowed", "child.started"]
+    assert session.owed() == (started(session),)
+    assert [(thing.kind, thing.by, thing.open_id) for thing in opens(session.state)] == [
+        ("child", "child", started(session).child_id)
+    ]
+    assert (type(session.state.phase), waiting_for(session.state)) == (AwaitingTools, ())
+
+
+def test_the_start_is_owed_again_after_a_crash_and_nothing_else_happens():
+    session = helped()
+    assert names(session.crash()) == ["session.resumed"]
+    assert session.owed() == (started(session),)
+
+
+def test_the_end_is_the_result_of_the_call_and_is_taken_once():
+    session = helped()
+    name = started(session).call_id
+    end = session.child_ends("forty-two")
+    assert names(end)[:2] == ["child.finished", "command.completed"]
+    assert [(item.call_id, item.content[0].text, item.is_error) for item in session.results()] == [
+        (name, "forty-two", False)
+    ]
+    with pytest.raises(Refused, match="nobody waits for the child"):
+        session.take(end[0])
+    assert session.verify().problems == []
+
+
+def test_an_end_under_any_other_id_is_refused():
+    session = helped()
+    with pytest.raises(Refused, match="derived from the child's"):
+        session.child_ends(command_id="mine")
+
+
+@pytest.mark.parametrize("stop", ["interrupt", "cancel"])
+def test_a_stop_gives_the_call_up_and_stops_the_child_whose_end_still_comes_back(stop):
+    session = helped()
+    told = names(getattr(session, stop)())
+    assert told.index("child.stopped") < told.index("tool.cancelled")
+    assert [effect.opened for effect in session.owed() if isinstance(effect, StartChild)] == [True]
+    session.child_ends()
+    assert (session.state.children.open, session.owed()) == ({}, ())
+    assert session.verify().problems == []
+
+
+def test_a_fork_does_not_wait_for_the_child_of_its_origin():
+    session = helped()
+    branch = session.fork(session.state.seq)
+    assert (branch.state.children.open, branch.owed()) == ({}, ())
+
+
+def test_the_time_of_a_child_at_work_counts():
+    session = helped()
+    session.at_ms += 700
+    session.child_ends()
+    assert session.state.budget.spent.active_ms == 700
+
+
+def test_a_detached_child_whose_call_was_stopped_is_opened_whatever_the_session_does_by_then():
+    session = Session(tools=(*TOOLS, HELPER))
+    session.prompt()
+    spawning = Spawning(agent="helper", mode="detached")
+    session.reply("", call("helper", {"n": 1}, prepared=Prepared(digest="spawn", spawning=spawning)))
+    (child,) = session.state.children.open.values()
+    session.interrupt()
+    session.prompt("wait a minute")
+    session.reply("", call("wait", {"for_ms": 60_000}))
+    session.reply("later")
+    assert isinstance(session.state.phase, Asleep)
+    assert StartChild in {type(effect) for effect in session.owed()}
+    opened = ChildOpened(child_id=child.child_id, call_id=child.call_id)
+    assert names(session.take(opened)) == ["child.opened"]
+    assert StartChild not in {type(effect) for effect in session.owed()}
+    with pytest.raises(Refused, match="no call waits for the start"):
+        session.take(opened)
+    assert session.verify().problems == []

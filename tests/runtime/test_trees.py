@@ -1,0 +1,288 @@
+"""Child sessions end to end: each begins once, its end comes back once, whatever is killed in between."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import windlass
+from windlass.events.children import ChildFinished, ChildOpened, ChildStarted
+from windlass.events.errors import Refused, UsageError
+from windlass.events.values.specs import Policy, Rule
+from windlass.store.base import Key
+from windlass.store.memory import MemoryStore
+from windlass.testing.scripted import ScriptedModel, call
+
+from .support import agent_of, events_of, only, sound, until
+
+
+def helper(*replies: object, name: str = "helper", **more: object) -> windlass.Agent:
+    return windlass.Agent(name, ScriptedModel(list(replies)), description="helps", **more)  # type: ignore[arg-type]
+
+
+def told(agent: windlass.Agent) -> str:
+    assert isinstance(agent.model, ScriptedModel)
+    return str(agent.model.requests[-1].items[-1])
+
+
+async def test_a_child_in_the_foreground_gives_the_result_of_its_call():
+    child = helper("forty-two")
+    agent = agent_of(call("spawn", agent="helper", task="think"), "done", agents=[child])
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).text == "done"
+        events = await events_of(session)
+        (began,), (end,) = only(events, ChildStarted), only(events, ChildFinished)
+        assert began.child_id == f"s~{began.call_id}" == end.child_id
+        assert "forty-two" in told(agent)
+        assert "think" in told(child)
+        below = await rt.get(began.child_id)
+        row = await rt.store.index.get(below.key)
+        assert row is not None
+        assert (row.root, row.parent, row.scope) == ("s", "s", began.call_id)
+        assert (await sound(session)).children.open == {}
+        await sound(below)
+
+
+async def test_a_child_in_the_background_is_told_of_later():
+    child = helper("forty-two")
+    agent = agent_of(call("spawn", agent="helper", task="t", mode="background"), "going on", "seen", agents=[child])
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        await until(lambda: len(agent.model.requests) == 3)  # type: ignore[union-attr]
+        await session.result()
+        events = await events_of(session)
+        assert len(only(events, ChildOpened)) == len(only(events, ChildFinished)) == 1
+        assert any("forty-two" in str(item) for item in agent.model.requests[-1].items)  # type: ignore[union-attr]
+        await sound(session)
+
+
+async def test_trees_go_three_deep_and_no_deeper():
+    leaf = helper("leaf", name="leaf")
+    mid = helper(call("spawn", agent="leaf", task="x"), "mid", name="mid", agents=[leaf])
+    top = helper(call("spawn", agent="mid", task="x"), "top", name="top", agents=[mid])
+    agent = agent_of(call("spawn", agent="top", task="x"), "done", agents=[top])
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).text == "done"
+        rows = await rt.sessions(root="s")
+        assert sorted(row.session.count("~") for row in rows) == [0, 1, 2, 3]
+
+
+async def test_no_caller_may_name_a_session_like_a_child():
+    async with windlass.open() as rt:
+        with pytest.raises(UsageError, match="child sessions"):
+            await rt.session(agent_of("x"), "a~b")
+
+
+async def test_an_interrupt_reaches_the_child_and_its_end_comes_back():
+    started, never = asyncio.Event(), asyncio.Event()
+
+    @windlass.tool(contract="pure")
+    async def hang() -> str:
+        """Hangs."""
+        started.set()
+        await never.wait()
+        return ""
+
+    child = helper(call("hang"), "never", tools=[hang])
+    agent = agent_of(call("spawn", agent="helper", task="t"), "done", agents=[child])
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        await asyncio.wait_for(started.wait(), 20)
+        await session.interrupt()
+        assert (await session.result()).status == "interrupted"
+        while (await session.state()).children.open:
+            await asyncio.sleep(0.01)
+        (end,) = only(await events_of(session), ChildFinished)
+        assert end.status == "aborted"
+        ended = await rt.get(end.child_id)
+        for said in (ended.prompt("more"), ended.wake(), ended.signal("news", "more")):
+            with pytest.raises(Refused, match="has ended"):
+                await said
+
+
+@pytest.mark.parametrize("store", ["sqlite", "jsonl"])
+async def test_a_child_goes_on_after_its_process_is_gone(store, tmp_path):
+    gate, first = asyncio.Event(), asyncio.Event()
+
+    @windlass.tool(contract="pure")
+    async def slow() -> str:
+        """Takes its time."""
+        first.set()
+        await gate.wait()
+        return "slow"
+
+    def made() -> windlass.Agent:
+        child = helper(call("slow"), "forty-two", tools=[slow])
+        return agent_of(call("spawn", agent="helper", task="t"), "done", agents=[child])
+
+    place = str(tmp_path / ("s.db" if store == "sqlite" else "s.jsonl.d"))
+    agent = made()
+    async with windlass.open(place, agents=[agent]) as rt:
+        await (await rt.session(agent, "s")).prompt("go")
+        await asyncio.wait_for(first.wait(), 20)
+    gate.set()
+    async with windlass.open(place, agents=[agent]) as rt:
+        session = await rt.get("s")
+        assert (await session.result()).text == "done"
+        rows = await rt.sessions(root="s")
+        assert len(rows) == 2
+        assert len(only(await events_of(session), ChildFinished)) == 1
+
+
+async def test_a_store_that_sends_nothing_with_an_append_loses_no_message():
+    from windlass.store.base import Capabilities
+
+    class Plain(MemoryStore):
+        @property
+        def capabilities(self) -> Capabilities:
+            return Capabilities(durable=False, multi_process=False, transactional=True)
+
+    child = helper("forty-two")
+    agent = agent_of(call("spawn", agent="helper", task="think"), "done", agents=[child])
+    async with windlass.open(Plain(), agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).text == "done"
+        assert await rt.store.inbox.waiting(Key("default", "s")) == []
+
+
+@windlass.tool(traits=["write"])
+def pay(amount: int) -> str:
+    """Pays."""
+    return f"paid {amount}"
+
+
+ASK = Policy([Rule(action="ask", tool="pay")])
+
+
+@pytest.mark.parametrize("deep", [False, True])
+async def test_a_request_of_a_child_at_any_depth_surfaces_at_the_root_and_is_answered_there(deep):
+    child = helper(call("pay", amount=3), "paid it", tools=[pay], policy=ASK)
+    if deep:
+        child = helper(call("spawn", agent="helper", task="x"), "done below", name="mid", agents=[child])
+    agent = agent_of(call("spawn", agent=child.name, task="t"), "done", agents=[child])
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        result = await session.result()
+        assert result.status == "asked"
+        (request,) = await session.requests()
+        assert result.waiting_for == (request.request_id,)
+        assert request.request_id.count("~") == int(deep)
+        row = await rt.store.index.get(session.key)
+        assert row is not None
+        assert row.waiting_for == (request.request_id,)
+        await session.approve(request)
+        assert (await session.result()).text == "done"
+        await sound(session)
+
+
+async def test_a_request_of_a_child_survives_restarts_of_both_sides(tmp_path):
+    place = str(tmp_path / "s.db")
+    child = helper(call("pay", amount=3), "paid it", tools=[pay], policy=ASK)
+    agent = agent_of(call("spawn", agent="helper", task="t"), "done", agents=[child])
+    async with windlass.open(place, agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).status == "asked"
+    async with windlass.open(place) as rt:  # a process that has no code sends the answer
+        session = await rt.get("s")
+        (request,) = await session.requests()
+        await session.approve(request)
+    async with windlass.open(place, agents=[agent]) as rt:
+        session = await rt.get("s")
+        await until_text(session, "done")
+        assert len(await rt.sessions(root="s")) == 2
+
+
+async def until_text(session: windlass.Session, text: str) -> None:
+    while (await session.result()).text != text:
+        await asyncio.sleep(0.02)
+
+
+async def test_a_child_has_its_parents_denials_and_none_of_its_approvals():
+    child = helper(call("pay", amount=1), "ended", tools=[pay])
+    deny = Policy([Rule(action="deny", tool="pay", missing_ok=True, reason="not here")])
+    agent = agent_of(call("spawn", agent="helper", task="t"), "done", agents=[child], policy=deny)
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        await session.result()
+        assert "not here" in told(child)
+
+
+async def test_a_child_is_spawned_from_code_and_typed():
+    child = helper('{"n": 4}', output={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
+    agent = agent_of("unused", agents=[child])
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        below = await session.spawn(child, "count", budget=windlass.Budget(tokens=5_000))
+        assert (await below.result()).output == {"n": 4}
+        await session.result()
+        (end,) = only(await events_of(session), ChildFinished)
+        assert end.status == "completed"
+        assert end.body is not None
+        assert end.body.output == {"n": 4}
+        assert (await below.state()).budget.limits.tokens == 5_000
+
+
+async def test_the_slices_of_a_tree_come_out_of_its_budget_and_go_back():
+    child = helper("a", "b", "c")
+    spawn = call("spawn", agent="helper", task="t")
+    agent = agent_of([spawn, spawn, spawn], "done", agents=[child], budget=windlass.Budget(tokens=40_000))
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        result = await session.result()
+        began = only(await events_of(session), ChildStarted)
+        assert len(began) == 3
+        assert sum(start.slice.tokens or 0 for start in began) < 40_000
+        rows = await rt.sessions(root="s")
+        below = sum(row.input_tokens + row.output_tokens for row in rows if row.parent)
+        state = await session.state()
+        assert state.budget.spent.tally.total_tokens >= below > 0
+        assert result.text == "done"
+        assert state.children.open == {}
+
+
+async def test_nothing_left_to_give_is_a_denial():
+    child = helper("a")
+    agent = agent_of(
+        call("spawn", agent="helper", task="t"), "done", agents=[child], budget=windlass.Budget(children=0)
+    )
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).text == "done"
+        assert "no child sessions are left" in told(agent)
+
+
+async def test_something_said_to_a_child_steers_it():
+    gate, first = asyncio.Event(), asyncio.Event()
+
+    @windlass.tool(contract="pure")
+    async def slow() -> str:
+        """Takes its time."""
+        first.set()
+        await gate.wait()
+        return "slow"
+
+    child = helper(call("slow"), "ended", tools=[slow])
+    agent = agent_of("seen", agents=[child])
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        below = await session.spawn("helper", "t", mode="background")
+        await asyncio.wait_for(first.wait(), 20)
+        await session.tell_child(below, "be brief")
+        while not (await below.state()).queue.steering:
+            await asyncio.sleep(0.01)
+        gate.set()
+        await below.result()
+        assert "be brief" in str(child.model.requests[-1].items)  # type: ignore[union-attr]

@@ -1,0 +1,68 @@
+"""Programs that the tests of sandboxes run, and ways to see what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pathlib
+import sys
+from typing import Any
+
+from windlass.tools.sandboxes.sandbox import Process
+
+PATIENCE_S = 20.0
+
+DAEMON = """
+import os, sys, time
+inner, outer = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.setsid()
+        os.write(outer, str(os.getpid()).encode())
+        for n in range(3): os.close(n)
+        time.sleep(600)
+    os._exit(0)
+daemon = os.read(inner, 100).decode()
+open("pids", "w").write(f"{os.getpid()} {daemon}\\n")
+END
+"""
+
+
+def script(text: str, **more: Any) -> Process:
+    """A program in Python."""
+    return Process(argv=(sys.executable, "-c", text), **more)
+
+
+def shell(text: str, **more: Any) -> Process:
+    """A program for the shell."""
+    return Process(argv=("/bin/sh", "-c", text), **more)
+
+
+async def appeared(path: pathlib.Path) -> str:
+    """The content of a file, once there is a whole line."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not (text := _content(path)).endswith("\n"):
+            await asyncio.sleep(0.01)
+    return text
+
+
+def _content(path: pathlib.Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+async def gone(pid: int) -> None:
+    """Waits until a process is no more."""
+    async with asyncio.timeout(PATIENCE_S):
+        while alive(pid):
+            await asyncio.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; a zombie does not."""
+    try:
+        os.kill(pid, 0)
+        stat = pathlib.Path(f"/proc/{pid}/stat")
+        return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")
+    except (ProcessLookupError, FileNotFoundError):
+        return False
