@@ -230,12 +230,12 @@ async def test_limits_of_memory_files_and_sizes_are_errors_of_the_tool(name, tmp
 
 async def test_a_slow_start_does_not_count_and_one_that_never_ends_is_said_so(tmp_path, monkeypatch):
     def slow(limits: Any) -> tuple[str, ...]:
-        return ("/bin/sh", "-c", 'sleep 0.6; exec "$0" "$@"', *command(limits))
+        return ("/bin/sh", "-c", 'sleep 3.1; exec "$0" "$@"', *command(limits))
 
     replaced = "windlass.tools.planes.process.plane.command"
     monkeypatch.setattr(replaced, slow)
     async with plane("process", tmp_path) as place:
-        assert (await place.run(tools.add, a=1, _timeout_ms=500)).ok
+        assert (await place.run(tools.add, a=1, _timeout_ms=3_000)).ok
     monkeypatch.setattr(replaced, lambda of: ("/bin/sh", "-c", "echo cannot >&2; sleep 600", *command(of)))
     monkeypatch.setattr(worker_process, "START_S", 0.3)
     monkeypatch.setattr(worker_process, "END_S", 0.3)  # this one has no guard to ask

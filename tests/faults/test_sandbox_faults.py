@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.sandboxes.programs import flooded
 from windlass.tools.context import ToolError
 from windlass.tools.sandboxes.sandbox import Limits, Process
 
@@ -107,8 +108,7 @@ async def test_the_end_of_a_process_does_not_wait_for_whoever_holds_its_output(n
 async def test_output_without_end_and_a_line_without_end_are_bounded(name, tmp_path):
     made = Marked()
     async with sandbox(name, tmp_path) as box:
-        flood = await box.run(made.shell("yes", timeout_ms=500, output_bytes_max=1_000))
-        assert flood.timed_out
+        flood = await flooded(box, made.shell("yes", output_bytes_max=1_000))
         assert len(flood.stdout.head) + len(flood.stdout.tail) == 1_000 < flood.stdout.size
         line = await box.run(made.shell("head -c 20000000 /dev/zero", output_bytes_max=1_000))
         assert (line.exit_code, line.stdout.size) == (0, 20_000_000)
@@ -144,9 +144,7 @@ async def test_a_process_that_is_killed_from_outside_ends_its_call(name, tmp_pat
                 os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(ToolError):  # if what held it was killed as well, that is said
             assert (await running).exit_code != 0
-        async with asyncio.timeout(PATIENCE_S):
-            while made.left:
-                await asyncio.sleep(0.01)
+        assert made.left == []
 
 
 @by_itself

@@ -64,7 +64,7 @@ async def test_a_plain_function_that_is_slow_holds_up_nobody_and_is_timed_out():
         answered.append(answer.wait(60))
         released.wait(60)
 
-    hooks = [Hook(point="before_tool", kind="guard", run=slow, timeout_ms=300), Hook(point="run_start", run=slow)]
+    hooks = [Hook(point="before_tool", kind="guard", run=slow, timeout_ms=3_000), Hook(point="run_start", run=slow)]
     events = await ran(hooks)
     released.set()
     assert outcomes(events) == ["timed_out"]

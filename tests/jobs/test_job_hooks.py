@@ -39,7 +39,7 @@ async def test_a_guard_keeps_back_what_a_job_printed_before_its_start_and_at_its
     shows_what_it_printed(monkeypatch)
     (tmp_path / "conf").write_text("CANARY\n")
     seen: list[Any] = []
-    agent = coder([[call("shell", command=LATE, timeout_ms=300)], "waits", "told"], secretive(seen))
+    agent = coder([[call("shell", command=LATE, timeout_ms=3_000)], "waits", "told"], secretive(seen))
     async with opened(tmp_path, agent) as session:
         await played(session)
         (tmp_path / "go").touch()

@@ -44,7 +44,7 @@ async def test_a_command_past_its_time_goes_on_and_its_end_begins_a_run(tmp_path
     shows_what_it_printed(monkeypatch)
     agent = coder(
         [
-            [call("shell", command="echo one; while [ ! -e go ]; do sleep 0.02; done; echo two", timeout_ms=400)],
+            [call("shell", command="echo one; while [ ! -e go ]; do sleep 0.02; done; echo two", timeout_ms=3_000)],
             "waits",
             "it is done",
         ]

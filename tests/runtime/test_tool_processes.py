@@ -43,12 +43,12 @@ async def test_the_processes_of_a_call_that_is_given_up_are_killed(
         await ctx.run(["sh", "-c", TREE])
         return "never"
 
-    @windlass.tool(name="shell", timeout_ms=1_500 if how == "timeout" else 60_000)
+    @windlass.tool(name="shell", timeout_ms=5_000 if how == "timeout" else 60_000)
     async def in_loop(ctx: windlass.ToolContext) -> str:
         """Runs a shell."""
         return await run_it(ctx)
 
-    @windlass.tool(name="shell", timeout_ms=1_500 if how == "timeout" else 60_000)
+    @windlass.tool(name="shell", timeout_ms=5_000 if how == "timeout" else 60_000)
     def in_thread(ctx: windlass.ToolContext) -> str:
         """Runs a shell."""
         return ctx.wait(run_it(ctx))

@@ -21,7 +21,7 @@ from .support import QUICK, events_of, only, sound, until
 
 @pytest.mark.guard(60)
 async def test_calls_that_wait_for_a_thread_are_not_timed_out() -> None:
-    @windlass.tool(timeout_ms=1_000)
+    @windlass.tool(timeout_ms=4_000)
     def work() -> str:
         """Works for a while."""
         time.sleep(0.05)

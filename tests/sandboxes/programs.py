@@ -8,7 +8,9 @@ import pathlib
 import sys
 from typing import Any
 
-from windlass.tools.sandboxes.sandbox import Process
+import msgspec
+
+from windlass.tools.sandboxes.sandbox import Process, ProcessResult
 
 PATIENCE_S = 20.0
 
@@ -45,6 +47,16 @@ async def appeared(path: pathlib.Path) -> str:
         while not (text := _content(path)).endswith("\n"):
             await asyncio.sleep(0.01)
     return text
+
+
+async def flooded(box: Any, process: Process, *more: Any) -> ProcessResult:
+    """Runs a program that never stops writing until its time is over: a longer one if it was over before it began."""
+    for timeout_ms in (400, 2_000, 10_000, 60_000):
+        result: ProcessResult = await box.run(msgspec.structs.replace(process, timeout_ms=timeout_ms), *more)
+        assert result.timed_out
+        if result.stdout.size:
+            break
+    return result
 
 
 def _content(path: pathlib.Path) -> str:

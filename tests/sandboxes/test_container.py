@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import pathlib
+import signal
 import sys
 from typing import Any
 
@@ -112,6 +113,14 @@ async def test_a_container_is_removed_also_when_the_run_is_given_up(engine, root
     await asyncio.wait([running])
     assert not alive(pid)
     assert told(engine)[-1]["words"][0] == "rm"
+
+
+async def test_a_container_is_removed_also_if_its_supervisor_is_killed(engine, root):
+    box = await opened(root)
+    ended = await box.run(shell("echo $PPID $$ > pids; kill -9 $PPID; sleep 600"))
+    assert ended.exit_code == -signal.SIGKILL
+    assert not any(alive(int(pid)) for pid in (root / "pids").read_text().split())
+    assert [each["words"][0] for each in told(engine)][-1] == "rm"
 
 
 async def test_what_was_granted_is_mounted_and_hosts_are_refused(engine, root, tmp_path):

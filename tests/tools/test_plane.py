@@ -442,19 +442,19 @@ async def test_closing_the_caller_closes_the_tool():
 async def test_waiting_for_a_person_does_not_count():
     seat = Listener()
 
-    @tool(timeout_ms=1_000)
+    @tool(timeout_ms=3_000)
     async def asks(ctx: ToolContext) -> str:
         answered = await ctx.ask("Which?")
         return str(answered)
 
-    @tool(timeout_ms=1_000)
+    @tool(timeout_ms=3_000)
     def asks_in_thread(ctx: ToolContext) -> str:
         return str(ctx.wait(ctx.ask("Which?")))
 
     for made in (asks, asks_in_thread):
         task = asyncio.create_task(run(made, seat=seat))
         await eventually(lambda: seat.answer is not None)
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(3.2)
         assert not task.done()
         assert seat.answer is not None
         seat.answer.set_result("this one")

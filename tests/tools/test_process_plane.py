@@ -275,10 +275,10 @@ async def test_a_call_that_waits_for_a_worker_says_so_and_its_time_stands_still(
     flag = process(hostile_tools.looks_at_its_flag)
     first = asyncio.ensure_future(run(plane, flag, pid=str(tmp_path / "pid")))
     await appeared(tmp_path / "pid")
-    second = asyncio.ensure_future(run(plane, process(hostile_tools.add, timeout_ms=300), seat, a=1))
+    second = asyncio.ensure_future(run(plane, process(hostile_tools.add, timeout_ms=2_000), seat, a=1))
     while "workers_saturated" not in seat.heard:
         await asyncio.sleep(0.01)
-    await asyncio.sleep(0.4)  # longer than its time
+    await asyncio.sleep(2.1)  # longer than its time
     first.cancel()
     assert value(await second) == 3
     await kind.close()

@@ -19,6 +19,7 @@ import pytest
 
 import windlass
 from tests.runtime.support import agent_of, events_of, only, sound
+from tests.sandboxes.programs import flooded
 from windlass.events.errors import UsageError
 from windlass.events.tools.calls import ToolFinished
 from windlass.testing.scripted import call
@@ -393,8 +394,7 @@ async def test_a_worker_that_is_not_there_is_said_so(monkeypatch, tmp_path):
 
 async def test_one_that_reads_slowly_does_not_make_the_worker_grow(tmp_path):
     async with opened(tmp_path) as (_, box):
-        flood = await box.run(Process(argv=("yes",), timeout_ms=400, output_bytes_max=1_000), lambda *_: None)
-        assert flood.timed_out
+        flood = await flooded(box, Process(argv=("yes",), output_bytes_max=1_000), lambda *_: None)
         assert len(flood.stdout.head) + len(flood.stdout.tail) == 1_000 < flood.stdout.size
 
 

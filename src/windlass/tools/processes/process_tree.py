@@ -20,7 +20,10 @@ PAUSE_S = 0.002
 PARENT_FIELD = 1
 START_FIELD = 19
 MARK_LEAST = 1 << 60
-MARK_LINE = b"Max realtime timeout"
+MARKS = {"worker": (15, b"Max realtime timeout"), "command": (10, b"Max file locks")}
+"""What a mark is written into, by whom it marks: limits that limit nothing today (the longest time at real-time
+priority, of some ten thousand years, and a number of locks that Linux stopped to count long ago), each with its number
+there and its line in /proc. Two, so that a command keeps the mark of the worker that runs it."""
 
 
 # --- what the system is asked for ---
@@ -51,32 +54,34 @@ def mark_of(token: str) -> int:
     return MARK_LEAST + (int.from_bytes(token.encode()[:64], "big") % (MARK_LEAST - 1))
 
 
-def wear(mark: int) -> None:
-    """Marks this process and all that it starts, whatever becomes of their environment, session and open files: by a
-    limit that means nothing (the longest time at real-time priority, of some ten thousand years). Whoever may not set
-    it goes without."""
+def wear(mark: int, kind: str = "worker") -> None:
+    """Marks this process and all that it starts, whatever becomes of their environment, session and open files. Whoever
+    may not set the mark, or is on another system than Linux, goes without."""
+    if sys.platform != "linux":
+        return
     try:
         import resource
 
-        resource.setrlimit(resource.RLIMIT_RTTIME, (mark, mark))
-    except (ImportError, AttributeError, ValueError, OSError):
+        resource.setrlimit(MARKS[kind][0], (mark, mark))
+    except (ImportError, ValueError, OSError):
         return
 
 
-def marked(mark: int) -> list[int]:
+def marked(mark: int, kind: str = "worker") -> list[int]:
     """The processes that wear a mark, but for this one."""
     found = []
+    beginning = MARKS[kind][1]
     for pid in all_processes():
-        worn = next((line for line in _content(f"/proc/{pid}/limits").splitlines() if line.startswith(MARK_LINE)), b"")
+        worn = next((line for line in _content(f"/proc/{pid}/limits").splitlines() if line.startswith(beginning)), b"")
         if str(mark).encode() in worn.split() and pid != os.getpid() and is_alive(pid):
             found.append(pid)
     return found
 
 
-def end_marked(mark: int, within_s: float) -> bool:
+def end_marked(mark: int, within_s: float, kind: str = "worker") -> bool:
     """Kills whoever wears a mark until nobody does; says whether that came to an end."""
     until = time.monotonic() + within_s
-    while left := marked(mark):
+    while left := marked(mark, kind):
         _kill(left)
         if time.monotonic() >= until:
             return False

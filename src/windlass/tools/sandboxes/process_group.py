@@ -2,15 +2,18 @@
 it behind, its output bounded. Every sandbox on this machine runs its processes here; a kind only says how they start.
 
 The supervisor (`supervisor.py`) is a child of ours. It ends by itself after the process and whoever that left behind;
-it is told to end early by closing its lifeline, which the death of this process does too.
+it is told to end early by closing its lifeline, which the death of this process does too. If it is killed before it
+has done so, by what it ran or by somebody who kills everything, what it started is found by its mark and ended here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
 import pathlib
+import secrets
 import selectors
 import signal
 import subprocess
@@ -21,6 +24,7 @@ from collections.abc import Callable
 
 from windlass.events.errors import UsageError
 from windlass.tools.context import ToolError
+from windlass.tools.processes import process_tree
 
 from .guarded_names import Guarded
 from .sandbox import Heard, Launch, Limits, Output, Process, ProcessResult
@@ -139,6 +143,7 @@ class ProcessGroup:
         self._status, self._tell = os.pipe()
         self._lock = threading.Lock()
         self._stopped = False
+        self._mark = process_tree.mark_of(secrets.token_hex(16))
         self._terminal = Terminal() if plan.process.pty else None
         given = plan.process.stdin
         self._to_write = memoryview(given if self._terminal is None else self._terminal.typed(given))
@@ -176,7 +181,8 @@ class ProcessGroup:
 
     def _words(self, launch: Launch) -> list[str]:
         flags = [*(["pty=1"] if self._terminal else []), *(["pass=1"] if self._plan.tells else [])]
-        return [*self._plan.supervised(f"status={self._tell}", f"lifeline={self._held}", *flags), *launch.argv]
+        told = (f"status={self._tell}", f"lifeline={self._held}", f"wear={self._mark}", *flags)
+        return [*self._plan.supervised(*told), *launch.argv]
 
     def _started(self) -> subprocess.Popen[bytes]:
         launch = self._plan.start(self._tell)
@@ -288,7 +294,7 @@ class ProcessGroup:
             ready.modify(fd, selectors.EVENT_READ)
 
     def _end(self, child: subprocess.Popen[bytes]) -> None:
-        """Has the supervisor end everything, and ends it too if it does not."""
+        """Has the supervisor end everything, and does so in its place if it was killed, or does not end itself."""
         if child.returncode is not None:
             return
         with self._lock:
@@ -300,6 +306,18 @@ class ProcessGroup:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
+        if child.returncode != 0:
+            process_tree.end_marked(self._mark, GIVE_UP_S, "command")
+            self._clean_up()
+
+    def _clean_up(self) -> None:
+        """Runs the command that ends what was started elsewhere, which the supervisor did not live to run."""
+        if self._plan.after:
+            nowhere = subprocess.DEVNULL
+            with contextlib.suppress(OSError, subprocess.SubprocessError):
+                subprocess.run(
+                    self._plan.after, stdin=nowhere, stdout=nowhere, stderr=nowhere, timeout=GIVE_UP_S, check=False
+                )
 
     def _told(self, child: subprocess.Popen[bytes], complaint: str | None) -> tuple[int, tuple[str, ...]]:
         """What the supervisor said: the exit code, and what else there is to know. Raises `ToolError` if the program

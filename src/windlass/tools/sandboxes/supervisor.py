@@ -6,11 +6,12 @@ and made a session of its own included), so at the end it kills and reaps until 
 the process ends, when it is told, and when whoever started it is gone, killed with SIGKILL included: then the other end
 of the lifeline closes.
 
-    supervisor.py [status=FD] [lifeline=FD] [pty=1] [pass=1] [only=limits] [hold=PATH] [mark=PATH] [limit=NAME:N]...
-                  [root=PATH] [absent=NAME]... [watch=NAME]... [after=WORD]... -- PROGRAM ARGUMENT...
+    supervisor.py [status=FD] [lifeline=FD] [wear=N] [pty=1] [pass=1] [only=limits] [hold=PATH] [mark=PATH]
+                  [limit=NAME:N]... [root=PATH] [absent=NAME]... [watch=NAME]... [after=WORD]... -- PROGRAM ARGUMENT...
 
 Without a status descriptor it ends as the program did, and says the rest on its standard error; `only=limits` sets the
-limits and becomes the program; `hold` keeps a scratch place from being removed, as `mark` did until then.
+limits and becomes the program; `hold` keeps a scratch place from being removed, as `mark` did until then. All that it
+starts wears the mark N, by which whoever started us ends it if somebody kills us first.
 
 What it says on the status descriptor, a line each: `failed ERRNO` (the program was not started), `aside PATH`
 (something appeared under a name that nothing may appear under, and was given another), `restored PATH` (something that
@@ -73,8 +74,14 @@ def main(words: list[str]) -> int:
     absent, watch = ([value for name, value in options if name == wanted] for wanted in ("absent", "watch"))
     names = Names(given.get("root", ""), absent, watch)
     woken = wake_at_signals()
+    if "wear" in given:
+        process_tree.wear(int(given["wear"]), "command")
+    above = os.getpid()
     program = os.fork()
     if program == 0:
+        process_tree.die_with_parent()
+        if os.getppid() != above:
+            os._exit(127)
         for fd in filter(lambda fd: fd >= 0, (status, lifeline)):
             os.set_inheritable(fd, fd == status and "pass" in given)
         become(words[end + 1 :], limits, status, on_terminal="pty" in given)
