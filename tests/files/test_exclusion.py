@@ -180,10 +180,10 @@ async def test_an_instruction_file_that_leads_there_is_not_read(root, tmp_path, 
 def test_a_deep_path_is_judged_in_a_moment(deep):
     patterns = ("*.pem", "secrets/", "/etc/**", "**/*.key", ".env*", "**/private/**/*.json")
     path = "/".join(["ab"] * 1_300)
-    began = time.perf_counter()
+    began = time.process_time()
     found = Exclusion(patterns).covering(f"{path}/secrets/x" if deep else path)
     assert found == ("secrets/" if deep else None)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 HOSTILE = {

@@ -30,7 +30,7 @@ POINTS = (
     "after_snapshot",
 )
 COMMAND = ": {mark}; echo started >> starts; echo one; sleep 0.05; echo two"
-WAIT_S = 20
+WAIT_S = 60
 
 
 class CrashPorts(SystemPorts):

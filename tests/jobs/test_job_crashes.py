@@ -32,7 +32,7 @@ SEED = int(os.environ.get("WINDLASS_SEED", "0")) or random.SystemRandom().randra
 TARGET = "tests.jobs.crash_target:live"
 KILLS, KILLS_LONG = 50, 300
 RANDOM_WINDOW_US = 250_000
-GONE_S = 10.0
+GONE_S = 60.0
 
 
 class Campaign:

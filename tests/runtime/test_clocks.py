@@ -23,7 +23,7 @@ from .support import JumpPorts, agent_of, events_of, only, sound, started, until
 DAY_MS = 86_400_000
 MONTH_MS = 30 * DAY_MS
 HOUR_MS = 3_600_000
-SHORT_MS = 300
+SHORT_MS = 1_500
 LEASE_MS = 600
 SESSIONS = 6
 HELD = 2

@@ -16,7 +16,7 @@ from windlass.testing.scripted import call, turn
 from .support import agent_of, sound, until
 
 
-@pytest.mark.guard(20)
+@pytest.mark.guard(60)
 @pytest.mark.parametrize(
     ("contract", "barrier"),
     [("pure", False), ("idempotent", False), ("at_most_once", True)],
@@ -49,7 +49,7 @@ async def test_what_may_run_once_begins_behind_a_commit_that_lasts(
         await sound(session)
 
 
-@pytest.mark.guard(20)
+@pytest.mark.guard(60)
 @pytest.mark.parametrize("count", [1, 3], ids=["alone", "side by side"])
 async def test_a_runtime_that_is_closed_has_let_its_tools_clean_up(count: int) -> None:
     begun: list[int] = []
@@ -75,7 +75,7 @@ async def test_a_runtime_that_is_closed_has_let_its_tools_clean_up(count: int) -
     assert [task for task in asyncio.all_tasks() if task.get_name().startswith(("windlass:drive", "s:"))] == []
 
 
-@pytest.mark.guard(20)
+@pytest.mark.guard(60)
 async def test_a_session_is_not_taken_up_again_before_the_tools_of_its_last_driver_have_ended() -> None:
     """A driver that dies waits for what it began beside the loop, so that its successor meets none of it."""
     under_way: list[str] = []

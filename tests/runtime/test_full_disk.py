@@ -8,7 +8,7 @@ import sys
 import pytest
 
 MAY_MOUNT = subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
-TIMEOUT_S = 60
+TIMEOUT_S = 240
 
 
 LIMITED = [("work.jsonl.d", "limit")]

@@ -92,7 +92,7 @@ ODD: dict[Any, tuple[bool, str]] = {
 }
 
 
-@pytest.mark.guard(20)
+@pytest.mark.guard(60)
 @pytest.mark.parametrize("parallel", [False, True], ids=["alone", "beside another"])
 @pytest.mark.parametrize("function", ODD, ids=lambda function: function.__name__)
 async def test_a_tool_that_cancels_its_own_task_has_a_result_and_the_session_goes_on(
@@ -145,7 +145,7 @@ class OddModel:
         return
 
 
-@pytest.mark.guard(20)
+@pytest.mark.guard(60)
 @pytest.mark.parametrize("function", ODD, ids=lambda function: function.__name__)
 async def test_a_model_that_cancels_its_own_task_fails_its_run_at_most_and_the_session_goes_on(function: Any) -> None:
     agent = windlass.Agent("worker", model=OddModel(function), settings=QUICK)
@@ -161,7 +161,7 @@ async def test_a_model_that_cancels_its_own_task_fails_its_run_at_most_and_the_s
         await sound(session)
 
 
-@pytest.mark.guard(20)
+@pytest.mark.guard(60)
 @pytest.mark.parametrize("function", ODD, ids=lambda function: function.__name__)
 async def test_an_approver_that_cancels_its_own_task_leaves_the_request_open(function: Any) -> None:
     async def approver(asked: Any) -> bool:
@@ -187,7 +187,7 @@ async def test_an_approver_that_cancels_its_own_task_leaves_the_request_open(fun
         await sound(session)
 
 
-@pytest.mark.guard(20)
+@pytest.mark.guard(60)
 @pytest.mark.parametrize("point", ["before_model", "after_model", "before_tool", "after_tool"])
 @pytest.mark.parametrize("function", ODD, ids=lambda function: function.__name__)
 async def test_a_guard_that_cancels_its_own_task_denies_and_the_session_goes_on(function: Any, point: Any) -> None:
@@ -236,7 +236,7 @@ async def raises() -> None:
     raise ValueError("a bug of the plane")
 
 
-@pytest.mark.guard(20)
+@pytest.mark.guard(60)
 @pytest.mark.parametrize("function", [*ODD, raises], ids=lambda function: function.__name__)
 async def test_a_plane_that_breaks_fails_its_call_and_the_session_goes_on(function: Any) -> None:
     async def plain() -> str:
@@ -252,7 +252,7 @@ async def test_a_plane_that_breaks_fails_its_call_and_the_session_goes_on(functi
         await sound(session)
 
 
-@pytest.mark.guard(20)
+@pytest.mark.guard(60)
 async def test_a_tool_that_is_stopped_from_outside_ends_also_after_its_own_children_failed() -> None:
     waits = asyncio.Event()
 
@@ -274,7 +274,7 @@ async def test_a_tool_that_is_stopped_from_outside_ends_also_after_its_own_child
         await sound(session)
 
 
-@pytest.mark.guard(20)
+@pytest.mark.guard(60)
 async def test_the_end_of_the_loop_is_not_taken_for_the_doing_of_a_tool(tmp_path: Any) -> None:
     """Whoever forgets to close a runtime cuts its tools off: what they did is not known, and nothing else is said."""
     store = f"sqlite:{tmp_path / 'a.db'}"
@@ -305,7 +305,7 @@ async def test_the_end_of_the_loop_is_not_taken_for_the_doing_of_a_tool(tmp_path
         assert len(only(events, ToolOutcomeUnknown)) == 1
 
 
-@pytest.mark.guard(20)
+@pytest.mark.guard(60)
 async def test_a_check_that_raises_denies_its_call_and_the_session_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     async def plain() -> str:
         """Does nothing odd."""
@@ -325,7 +325,7 @@ async def test_a_check_that_raises_denies_its_call_and_the_session_goes_on(monke
         await sound(session)
 
 
-@pytest.mark.guard(20)
+@pytest.mark.guard(60)
 async def test_an_async_tool_that_holds_up_the_loop_is_named_in_the_log_and_by_logging(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,7 +338,7 @@ async def test_an_async_tool_that_holds_up_the_loop_is_named_in_the_log_and_by_l
 
     async def blocks() -> str:
         """Blocks until somebody has noticed: the loop cannot."""
-        return "noticed" if told.wait(10) else "nobody noticed"
+        return "noticed" if told.wait(60) else "nobody noticed"
 
     async def awaits() -> str:
         """Takes as long, and holds nobody up."""

@@ -12,7 +12,7 @@ import msgspec
 
 from windlass.tools.sandboxes.sandbox import Process, ProcessResult
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 DAEMON = """
 import os, sys, time

@@ -125,9 +125,9 @@ JOINTS = st.sampled_from(["; ", " && ", " || ", " | ", "\n", " & ", ";", "|", "&
 @settings(max_examples=400, deadline=None)
 @given(text=TEXTS)
 def test_no_text_makes_it_raise_or_take_long(text: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     about = shell_description({"command": text}, CallPlace(folder="/ws"))
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5
     assert about.exact or about.traits is None
     assert about.exact or about.subject == ""
     assert parse(text).exact == (parse(text).unclear is None)
@@ -156,11 +156,11 @@ def test_a_program_is_described_by_exactly_its_words(argv: list[str]) -> None:
 
 
 def test_a_hostile_megabyte_is_refused_before_it_is_read() -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     for piece in ("$(", "a|", "()", "'", "<<A\n", "x"):
         found = parse(piece * (1_000_000 // len(piece)))
         assert not found.readable
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2
 
 
 def test_hostile_texts_of_the_longest_length_are_read_within_a_bound() -> None:
@@ -184,9 +184,9 @@ def test_hostile_texts_of_the_longest_length_are_read_within_a_bound() -> None:
         "x ",
     )
     for piece in pieces:
-        begun = time.perf_counter()
+        begun = time.process_time()
         parse((piece * TEXT_CHARS_MAX)[:TEXT_CHARS_MAX])
-        assert time.perf_counter() - begun < 10, piece
+        assert time.process_time() - begun < 10, piece
 
 
 def test_every_description_is_within_the_bounds_that_descriptions_have() -> None:

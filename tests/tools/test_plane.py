@@ -28,7 +28,7 @@ from windlass.tools.planes.results import ToolResult
 from windlass.tools.tool import AnyTool, external_tool, tool
 from windlass.tools.types.plain_values import base64_text
 
-SHORT_MS = 50
+SHORT_MS = 250
 GRACE_S = 0.05
 
 

@@ -31,7 +31,7 @@ from windlass.tools.sandboxes.remote.server import WorkerServer
 from windlass.tools.sandboxes.sandbox import Output, Process, ProcessResult
 
 TOKEN = "a-token-for-tests-only"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @contextlib.asynccontextmanager
