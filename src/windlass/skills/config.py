@@ -11,8 +11,8 @@ import msgspec
 from windlass.events.errors import UsageError
 from windlass.events.values.blocks import Value
 
+from .format_rules import judged
 from .frontmatter import Frontmatter, Plain
-from .rules import judged
 from .skill import Skill, skill_of
 
 MAX_ACTIVE = 8

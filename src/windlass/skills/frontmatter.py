@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
+"""The fields that the format has; others stand beneath `metadata`."""
 FENCE = "---"
 FRONTMATTER_CHARS_MAX = 64 * 1024
 VALUES_MAX = 1_000

@@ -13,8 +13,8 @@ from windlass.events.values.blocks import Value
 
 from .diagnostic import Diagnostic, error, warning
 from .folder import SkillFile, Unreadable, digest_of, listed, read
+from .format_rules import DESCRIPTION_CHARS_MAX, HARMLESS, judged, normal
 from .frontmatter import Frontmatter, NotFrontmatter, frontmatter
-from .rules import DESCRIPTION_CHARS_MAX, HARMLESS, judged, normal
 
 FILE_NAMES = ("SKILL.md", "skill.md")
 SKILL_BYTES_MAX = 256 * 1024

@@ -504,8 +504,7 @@ def together(state: State, spec: ToolSpec, prepared: Prepared, said: Verdict) ->
         return said, joins
     if said.by == "grant" and state.gate.grants[said.rule].trifecta:
         return said, joins
-    chain = labels.chain(state, joins, spec, prepared.traits)
-    why = f"this would bring untrusted input, private data and a way out together: {chain}"
+    why = labels.objection(state, joins, spec, prepared.traits)
     why = f"{said.reason}; {why}" if said.action == "ask" and said.reason else why
     action: Literal["ask", "deny"] = "deny" if state.gate.policy.trifecta == "deny" else "ask"
     return Verdict(action=action, by="default", rule="trifecta", reason=why), joins

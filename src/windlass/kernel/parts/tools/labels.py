@@ -117,8 +117,14 @@ def outdated(state: State, call: Call) -> bool:
     return not set(now) <= set(call.joins) and not (grant is not None and grant.trifecta)
 
 
+def objection(state: State, labels: Iterable[str], spec: ToolSpec, traits: tuple[Trait, ...] | None) -> str:
+    """What speaks against a call that joins the labels with a way out, in the words of a request."""
+    told = chain(state, labels, spec, traits)
+    return f"this would bring untrusted input, private data and a way out together: {told}"
+
+
 def chain(state: State, labels: Iterable[str], spec: ToolSpec, traits: tuple[Trait, ...] | None) -> str:
-    """Where each of the labels and the way out come from, in the words of a request: for the person who decides."""
+    """Where each of the labels and the way out come from, for the person who decides."""
     found = sorted(labels, key=lambda label: (word(label), label))
     told = [_since(provenance(state, label), label) for label in found]
     out = state.labels.way_out

@@ -1,4 +1,4 @@
-"""The rules of the skill format: which fields a SKILL.md has, and what may stand in each.
+"""The rules of the skill format: what may stand in each field of a SKILL.md.
 
 The format is described at agentskills.io/specification. What its reference validator refuses is an error here and
 nothing else is; what the text advises besides is a warning."""
@@ -9,9 +9,8 @@ import unicodedata
 from collections.abc import Iterator
 
 from .diagnostic import Diagnostic, error, warning
-from .frontmatter import Frontmatter, Plain
+from .frontmatter import FIELDS, Frontmatter, Plain
 
-FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 NAME_CHARS_MAX = 64
 DESCRIPTION_CHARS_MAX = 1024
 COMPATIBILITY_CHARS_MAX = 500
