@@ -36,6 +36,7 @@ from .lease_renewal import LeaseKeeper
 from .opener import Opener
 from .ports import Ports
 from .session_assembly import Assembly
+from .shielded_work import ENDING_S
 from .slot_table import Slots
 from .steady_clock import SteadyClock
 from .store_watch import StoreWatch
@@ -117,6 +118,7 @@ class Host:
         for task in self._loops:
             stop(task)
         await asyncio.gather(*self._loops, *self.tasks.end_all(), return_exceptions=True)
+        await self._slots.quiet(ENDING_S)
         driven = [slot.driven for slot in self._slots.driven if slot.driven is not None]
         await asyncio.gather(*(each.driver.performer.hooks.quiet() for each in driven))
         self.hook_threads.close()

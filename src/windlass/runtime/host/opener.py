@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import msgspec
 
@@ -155,30 +157,30 @@ class Opener:
     # --- a session that exists ---
 
     async def _open(self, slot: Slot) -> Driven | None:
-        owner = self._owner(slot)
-        await self._claim(owner)
-        try:
-            await owner.insist(owner.load)
-            bound = await self._bound(slot, owner)
-            if bound is None:
-                await owner.release()
-                return None
-            place = await self.place(slot, owner.state.workspace.folder)
-            self._bring(slot, owner.state, bound)
-            first = await self._taken_over(slot, owner, bound, place)
-            begun = await owner.take(first)
-            slot.died = ""
-            if isinstance(first, SessionForked):
-                begun += await self._rebind(slot, owner, bound, place)
-            return await self._adopt(slot, owner, bound, place, begun)
-        except (Refused, StaleEpoch):
-            raise
-        except Exception as error:
-            # A session that cannot be opened must not take the others with it.
-            if not passes(error):
-                self._slots.park(slot.key, told(error))
-            await owner.release()
-            raise
+        async with self._claimed(slot) as owner:
+            try:
+                return await self._take_up(slot, owner)
+            except (Refused, StaleEpoch):
+                raise
+            except Exception as error:
+                # A session that cannot be opened must not take the others with it.
+                if not passes(error):
+                    self._slots.park(slot.key, told(error))
+                raise
+
+    async def _take_up(self, slot: Slot, owner: Owner) -> Driven | None:
+        await owner.insist(owner.load)
+        bound = await self._bound(slot, owner)
+        if bound is None:
+            return None
+        place = await self.place(slot, owner.state.workspace.folder)
+        self._bring(slot, owner.state, bound)
+        first = await self._taken_over(slot, owner, bound, place)
+        begun = await owner.take(first)
+        slot.died = ""
+        if isinstance(first, SessionForked):
+            begun += await self._rebind(slot, owner, bound, place)
+        return await self._adopt(slot, owner, bound, place, begun)
 
     async def _bound(self, slot: Slot, owner: Owner) -> Bound | None:
         """The agent of a session with its options; None if it is not bound here."""
@@ -217,6 +219,18 @@ class Opener:
         names = {name for name, spec in tools.items() if name not in bound.tools and spec.runs != "client"}
         slot.local_code.bring(tool for tool in self._settings.library if tool.name in names)
 
+    @asynccontextmanager
+    async def _claimed(self, slot: Slot) -> AsyncIterator[Owner]:
+        """The owner of a session, which is claimed. Unless it drives the session in the end the session is given back,
+        whatever happened: also if whoever opens it is cancelled."""
+        owner = self._owner(slot)
+        await self._claim(owner)
+        try:
+            yield owner
+        finally:
+            if slot.driven is None or slot.driven.owner is not owner:
+                await owner.release()
+
     def _owner(self, slot: Slot) -> Owner:
         every = self._settings.snapshot_every
         return Owner(self._store, slot.key, self._ports, slot.hub, self._clock, snapshot_every=every)
@@ -235,7 +249,6 @@ class Opener:
         instructions = SessionInstructions(owner, bound, place)
         await instructions.begin()
         if self._slots.closed:
-            await owner.release()
             raise UsageError("this runtime is closed: open another one")
         owner.drives()
         driven = self._assembly.driven(owner, bound, instructions, begun)
@@ -252,39 +265,32 @@ class Opener:
         async with self._slots.locked(key) as slot:
             if slot.driven is not None:
                 return
-            owner = await self._owned(slot)
-            if owner is None:
-                return
-            place = await self.place(slot, None)
-            fact = first_facts.started(key, owner, beginning, place.workspace if place is not None else None)
-            try:
-                begun = await owner.take(fact, takes=(fact.command_id,))
-                await self._adopt(slot, owner, bound, place, begun)
-            except CodecError as error:
-                await owner.release()
-                raise UsageError(f"session {key.session!r} cannot begin like this: {error}") from error
-            except StorageFull:
-                await owner.release()
-                raise
-
-    async def _owned(self, slot: Slot) -> Owner | None:
-        """The owner of a session that has not begun; None if somebody else began it meanwhile."""
-        owner = self._owner(slot)
-        while True:
-            try:
-                await self._claim(owner)
-            except LeaseHeld:
+            while not await self._begun(slot, bound, beginning):
                 await self._ports.sleep_ms(self._settings.poll_ms)
-                head = await self._store.log.head(slot.key)
+                head = await self._store.log.head(key)
                 if head is not None and head.seq > 0:
-                    return None
-            else:
+                    return
+
+    async def _begun(self, slot: Slot, bound: Bound, beginning: Beginning) -> bool:
+        """Begins a session, unless it was begun meanwhile: whoever resumes it must say so first. False if somebody else
+        has it."""
+        try:
+            async with self._claimed(slot) as owner:
                 await owner.insist(owner.load)
                 if log.is_new(owner.state):
-                    return owner
-                # It was begun while this process stood still. Whoever resumes it must say so first.
-                await owner.release()
-                return None
+                    await self._start(slot, owner, bound, beginning)
+        except LeaseHeld:
+            return False
+        return True
+
+    async def _start(self, slot: Slot, owner: Owner, bound: Bound, beginning: Beginning) -> None:
+        place = await self.place(slot, None)
+        fact = first_facts.started(slot.key, owner, beginning, place.workspace if place is not None else None)
+        try:
+            begun = await owner.take(fact, takes=(fact.command_id,))
+            await self._adopt(slot, owner, bound, place, begun)
+        except CodecError as error:
+            raise UsageError(f"session {slot.key.session!r} cannot begin like this: {error}") from error
 
     # --- a fork ---
 
@@ -294,13 +300,8 @@ class Opener:
         async with self._slots.locked(branch) as slot:
             if slot.driven is not None:
                 return
-            owner = self._owner(slot)
-            await self._claim(owner)
-            try:
+            async with self._claimed(slot) as owner:
                 await self._fork(slot, owner, key, origin, keeps_open)
-            except StorageFull:
-                await owner.release()
-                raise
 
     async def _fork(self, slot: Slot, owner: Owner, key: Key, origin: Origin, keeps_open: bool) -> None:
         await owner.insist(owner.load)
@@ -308,7 +309,6 @@ class Opener:
         begun = await owner.take(first_facts.forked(slot.key, origin, owner, runner, keeps_open=keeps_open))
         bound = await self._bound(slot, owner)
         if bound is None:
-            await owner.release()
             return
         self._carry_over(key, slot)
         place = await self.place(slot, owner.state.workspace.folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -104,6 +105,14 @@ class Slots:
             slot.holders -= 1
             self.forget(slot)
 
+    async def quiet(self, timeout_s: float) -> None:
+        """Waits until nobody opens a session or lets one go, for so long at most."""
+        held = [slot.lock for slot in self._table.values() if slot.lock.locked()]
+        if held:
+            _, late = await asyncio.wait([asyncio.ensure_future(_passed(lock)) for lock in held], timeout=timeout_s)
+            for task in late:
+                task.cancel()
+
     def close_hubs(self) -> None:
         """Ends all readers."""
         for slot in tuple(self._table.values()):
@@ -190,3 +199,8 @@ class Slots:
             self.forget(slot)
         else:
             self.timed.put(slot)
+
+
+async def _passed(lock: asyncio.Lock) -> None:
+    async with lock:
+        pass
