@@ -25,6 +25,7 @@ from tests.jobs.jobbing import (
     shows_what_it_printed,
     until,
 )
+from tests.sandboxes.programs import odd_signals
 from windlass.events.runs import RunCompleted, RunStarted
 from windlass.events.tools.calls import ToolFinished
 from windlass.events.tools.jobs import JobFinished, JobStarted, JobStopping
@@ -33,6 +34,9 @@ from windlass.events.values.items import ResultItem, UserItem
 from windlass.runtime.jobs.local_jobs import LocalJobs, SessionJobs
 from windlass.testing.scripted import call
 from windlass.tools.jobs.job_tools import row_line
+
+OF_THE_C_LIBRARY = 0b11 << 31
+"""Signals 32 and 33, which glibc keeps to itself and ignores in whatever it spawns."""
 
 
 def shown(block):
@@ -119,6 +123,16 @@ async def test_a_model_lists_reads_and_kills_its_jobs(tmp_path):
         rows = await session.jobs()
         assert [(row.status, row.title) for row in rows] == [("cancelled", "echo ready; touch printed; sleep 100")]
         assert "cancelled" in row_line(rows[0])
+
+
+async def test_a_job_is_started_with_signals_as_a_program_expects_them(tmp_path):
+    agent = coder([[call("shell", command="grep -E 'Sig(Ign|Blk)' /proc/self/status", background=True)], "ok", "ended"])
+    async with opened(tmp_path, agent) as session:
+        with odd_signals():
+            await played(session)
+            ended = await until(session, JobFinished)
+    masks = [int(line.split()[1], 16) & ~OF_THE_C_LIBRARY for line in shown(ended.body.content[0]).splitlines()]
+    assert masks == [0, 0]
 
 
 async def test_a_person_kills_a_job_and_the_session_is_not_woken(tmp_path):

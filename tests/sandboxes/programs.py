@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import pathlib
+import signal
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -78,3 +81,17 @@ def alive(pid: int) -> bool:
         return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")
     except (ProcessLookupError, FileNotFoundError):
         return False
+
+
+@contextlib.contextmanager
+def odd_signals() -> Iterator[None]:
+    """Ignores and holds back signals, as whoever started this program may have done before (`nohup`, a launcher of
+    jobs, a shell without job control): threads and processes that begin meanwhile inherit it."""
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1))
+    ignored = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGQUIT, signal.SIGUSR2)}
+    try:
+        yield
+    finally:
+        for number, handler in ignored.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)

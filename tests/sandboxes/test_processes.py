@@ -17,7 +17,7 @@ from windlass.tools.context import ToolError
 from windlass.tools.sandboxes.local import LocalSandbox
 from windlass.tools.sandboxes.sandbox import Limits, Process
 
-from .programs import DAEMON, alive, appeared, flooded, gone, script, shell
+from .programs import DAEMON, alive, appeared, flooded, gone, odd_signals, script, shell
 
 
 @pytest.fixture
@@ -85,6 +85,12 @@ async def test_a_process_that_kills_its_supervisor_leaves_nothing(box, tmp_path)
 async def test_signals_are_as_a_program_expects_them(box):
     told = await box.run(shell("yes | head -1; grep -E 'Sig(Ign|Blk)' /proc/self/status"))
     assert told.stdout.text == "y\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"
+
+
+async def test_signals_are_so_whatever_the_runtime_was_started_with(box):
+    with odd_signals():
+        told = await box.run(shell("grep -E 'Sig(Ign|Blk)' /proc/self/status"))
+    assert told.stdout.text == "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"
 
 
 async def test_no_descriptor_but_the_three_is_handed_on(box):

@@ -18,6 +18,7 @@ import pytest
 
 from tests.faults import hostile_tools
 from tests.faults.hostile_tools import Kit, decorated
+from tests.sandboxes.programs import odd_signals
 from windlass.events.errors import StaleEpoch, UsageError
 from windlass.events.questions import Answer, AnswerBody
 from windlass.events.stored.known_secrets import SECRETS
@@ -105,6 +106,16 @@ def value(outcome: Outcome) -> Any:
 
 
 # --- the same context ---
+
+
+def held_back() -> list[int]:
+    return sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+
+
+async def test_a_worker_hears_every_signal_whatever_the_runtime_was_started_with():
+    async with opened() as kind:
+        with odd_signals():
+            assert value(await run(await kind.open("s"), held_back)) == []
 
 
 async def test_a_tool_in_a_worker_has_the_whole_context(tmp_path):

@@ -139,6 +139,7 @@ class Supervisor:
         signal.signal(signal.SIGTERM, self._end)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        process_tree.hear_signals()
         mine = process_tree.identity(os.getpid()) | {"token": self.spec["token"], "detached": self.spec["detached"]}
         if wrong := write_json(self.folder, "supervisor.json", mine):
             return f"the folder for jobs takes nothing ({wrong})"
@@ -167,6 +168,8 @@ class Supervisor:
 
     def _become_job(self) -> None:
         """The job is killed if its supervisor is, and all that it starts can be told from others then."""
+        signal.set_wakeup_fd(-1)
+        process_tree.default_signals()
         process_tree.die_with_parent()
         process_tree.wear(process_tree.mark_of(self.spec["token"]))
 

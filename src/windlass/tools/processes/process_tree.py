@@ -39,6 +39,20 @@ def die_with_parent() -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def hear_signals() -> None:
+    """Lets every signal through, whatever whoever started this process held back: who waits to be told of the end of a
+    child would not be."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def default_signals() -> None:
+    """Has every signal treated as a program expects it, whatever whoever started this process ignored or held back."""
+    for number in signal.valid_signals():
+        if signal.getsignal(number) not in (signal.SIG_DFL, None):
+            signal.signal(number, signal.SIG_DFL)
+    hear_signals()
+
+
 def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         import ctypes

@@ -148,6 +148,7 @@ def wake_at_signals() -> int:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
+    process_tree.hear_signals()
     return woken
 
 
@@ -164,8 +165,7 @@ def become(argv: list[str], limits: list[str], status: int, *, on_terminal: bool
         for limit in limits:
             lower(*limit.split(":"))
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
+        process_tree.default_signals()
         os.execvp(argv[0], argv)
     except OSError as error:
         told = f"failed {error.errno}" if status >= 0 else f"windlass: {argv[0]} cannot be run: {error.strerror}"

@@ -49,6 +49,7 @@ def main() -> None:
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    process_tree.hear_signals()
     guard, worker = os.getpid(), os.fork()
     if worker == 0:
         _become_worker(guard, given)
