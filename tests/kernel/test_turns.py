@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.kernel.session import Session, Settings, call, malformed, names
+from windlass.events.budgets import BudgetStopped
 from windlass.events.errors import Refused
 from windlass.events.tools.calls import ToolDenied
 from windlass.events.turns import ModelReplied, ReplyBody, ReplyCall
 from windlass.events.values.blocks import Text
 from windlass.events.values.items import AssistantItem, CallPart, ResultItem
+from windlass.events.values.specs import Limits
 from windlass.events.values.usage import Usage
 from windlass.kernel.effects import RunTool
 from windlass.kernel.phases import Between
@@ -179,6 +181,16 @@ def test_a_reply_to_a_request_that_is_not_open_is_refused():
     with pytest.raises(Refused) as refusal:
         session.reply("late", request_id=session.requested())
     assert refusal.value.code == "stale"
+
+
+@pytest.mark.parametrize(("turns", "stops_after"), [(None, 2), (3, 3), (1, 1)])
+def test_a_budget_that_names_turns_takes_the_place_of_the_limit_in_the_settings(turns, stops_after):
+    session = Session(settings=Settings(turns_max=2), run_limits=Limits(turns=turns))
+    session.prompt()
+    for number in range(1, stops_after + 1):
+        session.reply("", call("add", {"n": number}))
+        stopped = [event for event in session.finish() if isinstance(event, BudgetStopped)]
+        assert [(e.used, e.allowed) for e in stopped] == ([(number, number)] if number == stops_after else [])
 
 
 def test_turns_end_at_the_limit_with_one_wrap_up_turn_without_tools():

@@ -291,7 +291,7 @@ def over_limit(state: State, tokens: int) -> BudgetStopped | None:
     budget, most = state.budget, state.setup.settings.turns_max
     here = budget.spent.since(budget.before_run)
     turns_used = here.turns - here.below_turns
-    if limit is None and turns_used >= most:
+    if limit is None and state.limits_of_run().turns is None and turns_used >= most:
         limit = BudgetStopped(limit="turns", scope="run", used=turns_used, allowed=most)
     return limit
 
