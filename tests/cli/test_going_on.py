@@ -158,7 +158,7 @@ def test_an_agent_may_be_named_by_its_own_name(folder: pathlib.Path):
 
 
 def test_missing_key_is_said_where_it_is_missed(folder: pathlib.Path):
-    why = "no key for 'anthropic': set ANTHROPIC_API_KEY, or give credential="
+    why = "no key for 'anthropic': set ANTHROPIC_API_KEY (in Python also: credential=)"
     done = ran(folder, "run", "Hi.", "--session", "s", *NO_KEY)
     assert done.returncode == 3
     assert done.stderr.splitlines()[1] == f"it cannot continue: {why}"

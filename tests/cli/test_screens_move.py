@@ -22,7 +22,7 @@ again continues from record 16 of done
         words="fork done --at 10 --as again",
         shown="""\
 again continues from record 9 of done
-(record 10 is in the middle of an append: the fork begins before it)
+(record 10 was written together with others: the fork begins before them)
   windlass run --agent FILE.py:free --session again 'what to do now'
 """,
     ),

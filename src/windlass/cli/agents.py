@@ -78,7 +78,9 @@ def sandbox_of(args: argparse.Namespace, kept: SessionOptions) -> str | None:
 def limits_of(args: argparse.Namespace) -> Limits | None:
     """The limits that the options name; None if they name none. Raises `UsageError` for one that is none."""
     if args.budget_turns is not None and args.budget_turns < 1:
-        raise UsageError(f"--budget-turns {args.budget_turns}: give at least 1, or leave it out for no limit")
+        raise UsageError(
+            f"--budget-turns {args.budget_turns}: give at least 1; without it the settings say how many (50)"
+        )
     if args.budget_usd is not None and not 0 <= args.budget_usd < math.inf:
         raise UsageError(
             f"--budget-usd {args.budget_usd:g}: give an amount of at least 0, or leave it out for no limit"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 
 import msgspec
 
@@ -18,9 +19,14 @@ from windlass.store.base import Key, Store
 
 from . import identity, shell_lines, stores
 
+Resume = Callable[[str, str, argparse.Namespace], str]
+"""The command that drives a session of an agent."""
 
-async def send(store: Store, key: Key, command: Command, what: str, args: argparse.Namespace) -> int:
-    """Delivers a command and says what comes of it; `what` says what it does."""
+
+async def send(
+    store: Store, key: Key, command: Command, what: str, args: argparse.Namespace, resume: Resume = shell_lines.run_of
+) -> int:
+    """Delivers a command and says what comes of it; `what` says what it does, `resume` how its session continues."""
     command = msgspec.structs.replace(command, auth=identity.AUTH)
     delivered = await command_delivery.deliver(store, key, command, wait_s=args.wait)
     if delivered.outcome == "needless":
@@ -36,7 +42,7 @@ async def send(store: Store, key: Key, command: Command, what: str, args: argpar
     else:
         agent = (await stores.row_of(store, key)).agent
         tell(f"kept in the inbox; nobody drives this session now. It continues when agent {spelt(agent)!r} is run:")
-        put(f"  {shell_lines.run_of(agent, key.session, args)}")
+        put(f"  {resume(agent, key.session, args)}")
     sys.stdout.flush()
     return 0
 

@@ -33,6 +33,12 @@ def run_of(agent: str, session: str, args: argparse.Namespace) -> str:
     return f"windlass run{named} --session {word(session)}{at(args)}"
 
 
+def serve_of(agent: str, session: str, args: argparse.Namespace) -> str:
+    """The command that drives the schedules of an agent."""
+    named = "" if agent == UNNAMED else f" --agent {file_of(agent)}"
+    return f"windlass schedule serve{named}{at(args)}"
+
+
 def jobs_left(count: int, session: str, args: argparse.Namespace) -> str:
     """What is said at the end about background jobs that go on, and how to see them."""
     said = "1 background job goes on" if count == 1 else f"{count} background jobs go on"

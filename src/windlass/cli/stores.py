@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import difflib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -64,7 +65,9 @@ async def session_key(store: Store, args: argparse.Namespace, name: str | None =
         raise UsageError(f"{wanted!r} begins {len(fitting)} session ids ({', '.join(fitting[:3])} …): write more of it")
     if wanted == NEWEST:
         raise UsageError(f"there is no session in {_quoted(args)} yet: begin one with 'windlass run'")
-    raise UsageError(f"no session {wanted!r} in {_quoted(args)}: 'windlass ps' lists them")
+    near = difflib.get_close_matches(wanted, [row.session for row in rows], n=1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    raise UsageError(f"no session {wanted!r} in {_quoted(args)}: {meant}'windlass ps' lists them")
 
 
 def _quoted(args: argparse.Namespace) -> str:

@@ -64,7 +64,7 @@ async def test_missing_variable_names_what_to_set():
     credential = from_environment(ENDPOINTS["gemini"], environ={"GEMINI_API_KEY": " "})
     assert await refusal(credential) == (
         "no_credentials",
-        "no key for 'gemini': set GEMINI_API_KEY or GOOGLE_API_KEY, or give credential=",
+        "no key for 'gemini': set GEMINI_API_KEY or GOOGLE_API_KEY (in Python also: credential=)",
     )
     assert await credential.refused("x") is False
 

@@ -209,7 +209,7 @@ class EnvironmentSource:
             raise CredentialError(
                 failure(
                     "no_credentials",
-                    f"no key for {self._endpoint!r}: set {' or '.join(self._names)}, or give credential=",
+                    f"no key for {self._endpoint!r}: set {' or '.join(self._names)} (in Python also: credential=)",
                 )
             )
         return value

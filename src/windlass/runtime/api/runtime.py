@@ -50,7 +50,7 @@ from windlass.tools.sandboxes.sandbox import SandboxKind
 from .agent import Agent
 from .approvals import Approver
 from .imported_history import refs_of
-from .schedules import SCHEDULE, Planned, Schedule, key_of, planned
+from .schedules import SCHEDULE, Planned, Schedule, check_same_plan, key_of, planned
 from .session import Session
 from .termination import Termination
 
@@ -294,13 +294,15 @@ class Runtime:
     async def schedule(self, agent: Agent, schedule_id: str, **plan: Unpack[Planned]) -> Schedule:
         """Creates a schedule or finds it: a session that begins others of this agent at its times, or tells one
         something. `cron="0 2 * * *"` with a `timezone`, or `every` so many seconds; `prompt` is what is said, to a new
-        session each time or to `session`. One that is there keeps its plan: remove it to have another. Raises
-        `UsageError` that names what is wrong with a plan."""
+        session each time or to `session`. Raises `UsageError` that names what is wrong with a plan, or in what it
+        differs from that of the schedule which has this name."""
         key = key_of(self, schedule_id)
         made = planned(now_ms=self.ports.now_ms(), **plan)
         beginning = Beginning(bound=self.bind(agent), title=schedule_id, metadata=SCHEDULE, schedule=made)
         await self.host.directory.open(key, beginning, None)
-        return Schedule(Session(self, key))
+        session = Session(self, key)
+        check_same_plan(schedule_id, (await session.state()).schedule, made)
+        return Schedule(session)
 
     async def get(self, session_id: str) -> Session:
         """A handle on a session that exists. Raises `NotFound` otherwise."""

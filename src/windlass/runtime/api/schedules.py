@@ -12,6 +12,8 @@ from windlass.events.values.plans import Misfire, Overlap, SchedulePlan
 from windlass.store.base import IndexRow, Key
 
 if TYPE_CHECKING:
+    from windlass.kernel.parts import schedules as kernel_schedules
+
     from .runtime import Runtime
     from .session import Session
 
@@ -53,6 +55,8 @@ def planned(*, now_ms: int, **given: Unpack[Planned]) -> SchedulePlan:
     fields: dict[str, Any] = dict(given)
     every, grace = fields.pop("every", None), fields.pop("grace", 60)
     seconds = every.total_seconds() if isinstance(every, datetime.timedelta) else every
+    if isinstance(seconds, float | int) and not seconds > 0:
+        raise UsageError(f"schedule: every {seconds:g} seconds: give a number above 0")
     try:
         every_ms = None if seconds is None else round(seconds * 1000)
         plan = SchedulePlan(every_ms=every_ms, start_ms=now_ms, grace_ms=round(grace * 1000), **fields)
@@ -61,6 +65,24 @@ def planned(*, now_ms: int, **given: Unpack[Planned]) -> SchedulePlan:
         raise UsageError(f"schedule: {error}") from None
     check_plan(plan)
     return plan
+
+
+def check_same_plan(schedule_id: str, here: kernel_schedules.Schedule, wanted: SchedulePlan) -> None:
+    """Raises `UsageError` if a schedule that was found is not the one that was asked for."""
+    had, fix = here.plan, "take another name"
+    if had is None:
+        raise UsageError(f"{schedule_id!r} is a session and no schedule: {fix}")
+    if here.status == "removed":
+        raise UsageError(f"schedule {schedule_id!r} was removed: {fix}")
+    differs = [
+        f"{name}={getattr(had, name)!r}, not {getattr(wanted, name)!r}"
+        for name in SchedulePlan.__struct_fields__
+        if name != "start_ms" and getattr(had, name) != getattr(wanted, name)
+    ]
+    if differs:
+        raise UsageError(
+            f"schedule {schedule_id!r} is there with {'; '.join(differs)}: remove it, and {fix} for another plan"
+        )
 
 
 class Schedule:

@@ -16,6 +16,7 @@ LOOK_BACK_MS = 7 * 24 * 3_600_000
 """Times that were missed longer ago are not counted either."""
 EVERY_MIN_MS = 100
 CRON_FIELDS = 5
+CRON_RANGES = "minute is 0 to 59, hour 0 to 23, day 1 to 31, month 1 to 12, weekday 0 to 7"
 
 
 class Times(NamedTuple):
@@ -74,7 +75,7 @@ def cron(expression: str, timezone: str, after_ms: int) -> Iterator[int]:
     try:
         found = CronSim(expression, then)
     except CronSimError as error:
-        raise UsageError(f"cron {expression!r}: {error}") from None
+        raise UsageError(f"cron {expression!r}: {str(error).lower()}; {CRON_RANGES}") from None
     return later(found, after_ms)
 
 

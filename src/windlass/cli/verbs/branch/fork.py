@@ -62,7 +62,7 @@ async def fork(args: argparse.Namespace, store: Store, key: Key) -> int:
         return 0
     tell(f"{spelt(made.session_id)} continues from record {seq} of {spelt(key.session)}{answered}")
     if args.at is not None and seq < args.at:
-        tell(f"(record {args.at} is in the middle of an append: the fork begins before it)")
+        tell(f"(record {args.at} was written together with others: the fork begins before them)")
     if args.reopen:
         put(f"  windlass show {shell_lines.word(made.session_id)}{shell_lines.at(args)}")
         return 0

@@ -28,7 +28,8 @@ EXAMPLES = """examples:
   windlass run 'Why does this fail?' --attach src/pay.py:40-90 --attach tests
 
 The session is kept in the store, so that it can be looked at, resumed and forked. What options said of its agent holds
-until they say otherwise: they need not be repeated. Text goes to standard output, everything else to standard error.
+until they say otherwise: only --agent and --tool FILE.py:NAME, which bring code, are given again. Text goes to
+standard output, everything else to standard error.
 What needs a person is asked about on the terminal; if nobody is there the run ends, and 'windlass approve' or
 'windlass answer' lets it go on.
 exit codes: 0 completed, 1 failed, 2 wrong usage, 3 waits for a person, 4 asleep until a time, 130 interrupted,

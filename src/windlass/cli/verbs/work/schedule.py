@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from windlass.cli import options
 
 if TYPE_CHECKING:
+    from windlass.events.values.plans import SchedulePlan
+    from windlass.kernel.parts import schedules as kernel_schedules
+    from windlass.runtime.api.runtime import Runtime
     from windlass.runtime.api.schedules import Schedule
     from windlass.store.base import IndexRow, Key, Store
 
@@ -23,6 +26,9 @@ A schedule works while some process has its agent open; what was missed meanwhil
 """
 STEERED = {"pause": "pause", "resume": "resume", "remove": "remove", "run-now": "run_now"}
 OVERLAPS = ("skip", "queue", "cancel", "allow")
+SCHEDULE = {"windlass.kind": "schedule"}
+LOOK_S = 2.0
+"""How often schedules are looked for that were made meanwhile."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -61,12 +67,15 @@ def run(args: argparse.Namespace) -> int:
 
 async def steer(args: argparse.Namespace, store: Store, key: Key) -> int:
     """Sends what the schedule is to do."""
-    from windlass.cli import command_delivery, identity
+    from windlass.cli import command_delivery, identity, shell_lines
     from windlass.events.schedules import ScheduleReceived
+    from windlass.runtime.streams.log_reader import LogReader
 
+    check_schedule(key, (await LogReader(store).fold(key)).state.schedule)
     action = STEERED[args.action]
     command = ScheduleReceived(command_id=identity.fresh_command_id(), actor=identity.actor(), action=action)  # type: ignore[arg-type]
-    return await command_delivery.send(store, key, command, f"schedule: {args.action}", args)
+    told = f"schedule: {args.action}"
+    return await command_delivery.send(store, key, command, told, args, shell_lines.serve_of)
 
 
 async def add(args: argparse.Namespace) -> int:
@@ -74,7 +83,12 @@ async def add(args: argparse.Namespace) -> int:
     import windlass
     from windlass.cli.agents import agent_of
     from windlass.cli.terminal.text import tell
+    from windlass.events.errors import UsageError
 
+    if (args.cron is None) == (args.every is None):
+        raise UsageError("when? give either --cron '0 2 * * *' or --every SECONDS")
+    if not args.signal and not args.prompt:
+        raise UsageError("what is to be done? give --prompt TEXT, or --signal KIND with --to SESSION")
     agent = agent_of(args, windlass.SessionOptions())
     place = options.place_to_write(args)
     async with windlass.open(place, agents=[agent], tenant=args.tenant, take_up=False) as runtime:
@@ -91,7 +105,7 @@ async def add(args: argparse.Namespace) -> int:
             overlap=args.overlap,
         )
         await runtime.drive(made.schedule_id)
-        tell(f"schedule {made.schedule_id}: next {await due(made)}")
+        tell(f"schedule {made.schedule_id} of agent {agent.name}: next {await due(made)}")
     return 0
 
 
@@ -121,16 +135,34 @@ async def listed(args: argparse.Namespace) -> int:
     from windlass.store.base import Query
 
     async with stores.opened(args) as store:
-        rows = await store.index.find(Query(tenant=args.tenant, metadata={"windlass.kind": "schedule"}, limit=1000))
+        rows = await store.index.find(Query(tenant=args.tenant, metadata=SCHEDULE, limit=1000))
+        lines = [f"{spelt(row.session)}  {await _stands(store, args.tenant, row)}  {spelt(row.agent)}" for row in rows]
     if not rows:
         tell("no schedules yet: make one with 'windlass schedule add'")
-    for row in rows:
-        put(f"{spelt(row.session)}  {next_of(row)}  {spelt(row.agent)}  {spelt(row.title)}")
+    for line in lines:
+        put(line)
     return 0
 
 
-def next_of(row: IndexRow) -> str:
-    return f"next {told(row.next_wake_ms, 'UTC')}" if row.next_wake_ms is not None else "paused, removed or not driven"
+async def _stands(store: Store, tenant: str, row: IndexRow) -> str:
+    """How a schedule stands, in words."""
+    from windlass.runtime.streams.log_reader import LogReader
+    from windlass.store.base import Key
+
+    key = Key(tenant, row.session)
+    here = (await LogReader(store).fold(key)).state.schedule
+    zone = here.plan.timezone if here.plan is not None else "UTC"
+    words = f"next {told(here.next_ms, zone)}" if here.status == "active" else here.status
+    return f"{words} (a command waits)" if await store.inbox.waiting(key, limit=1) else words
+
+
+def check_schedule(key: Key, here: kernel_schedules.Schedule) -> SchedulePlan:
+    """The plan of a schedule. Raises `UsageError` for another session."""
+    from windlass.events.errors import UsageError
+
+    if here.plan is None:
+        raise UsageError(f"{key.session!r} is no schedule: 'windlass schedule list' lists them")
+    return here.plan
 
 
 async def show(args: argparse.Namespace) -> int:
@@ -138,15 +170,12 @@ async def show(args: argparse.Namespace) -> int:
     from windlass.cli import stores
     from windlass.cli.terminal.text import put
     from windlass.cli.terminal.visible_text import spelt
-    from windlass.events.errors import UsageError
     from windlass.runtime.streams.log_reader import LogReader
 
     async with stores.opened(args) as store:
         key = await stores.session_key(store, args)
         here = (await LogReader(store).fold(key)).state.schedule
-    plan = here.plan
-    if plan is None:
-        raise UsageError(f"{key.session!r} is no schedule: 'windlass schedule list' lists them")
+    plan = check_schedule(key, here)
     when = f"cron {plan.cron} in {plan.timezone}" if plan.cron else f"every {(plan.every_ms or 0) / 1000:g} s"
     put(f"schedule   {spelt(key.session)}, {here.status}")
     put(f"when       {when}; next {told(here.next_ms, plan.timezone)}")
@@ -157,16 +186,58 @@ async def show(args: argparse.Namespace) -> int:
 
 
 async def serve(args: argparse.Namespace) -> int:
-    """Drives the agent's schedules and what they begin, until the process is asked to stop."""
+    """Drives the agent's schedules and what they begin, says what that is, until the process is asked to stop."""
     import asyncio
+    import os
+    import signal
 
     import windlass
     from windlass.cli.agents import agent_of
     from windlass.cli.terminal.text import tell
+    from windlass.cli.terminal.visible_text import spelt
 
     agent = agent_of(args, windlass.SessionOptions())
     async with windlass.open(options.place_to_write(args), agents=[agent], tenant=args.tenant) as runtime:
+        others = [row for row in await runtime.sessions(metadata=SCHEDULE, limit=1000) if row.agent != agent.name]
+        for row in others:
+            tell(f"not driven here: {spelt(row.session)}, a schedule of agent {spelt(row.agent)}")
         with runtime.drained_on_sigterm():
-            tell(f"driving the schedules of {agent.name}; Ctrl-C ends it")
-            await asyncio.Event().wait()
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGINT, os.kill, os.getpid(), signal.SIGTERM)  # both drain
+            tell(f"driving the schedules of {agent.name}; Ctrl-C ends what has begun and leaves, twice leaves at once")
+            try:
+                await _narrated(runtime, agent.name)
+            finally:
+                loop.remove_signal_handler(signal.SIGINT)
     return 0
+
+
+async def _narrated(runtime: Runtime, agent: str) -> None:
+    """Says of each schedule what it begins, also of those that are made meanwhile."""
+    import asyncio
+
+    followed: dict[str, asyncio.Task[None]] = {}
+    try:
+        while True:
+            for row in await runtime.sessions(metadata=SCHEDULE, agent=agent, limit=1000):
+                if row.session not in followed:
+                    followed[row.session] = asyncio.ensure_future(_follow(runtime, row.session))
+            await asyncio.sleep(LOOK_S)
+    finally:
+        for task in followed.values():
+            task.cancel()
+        await asyncio.gather(*followed.values(), return_exceptions=True)
+
+
+async def _follow(runtime: Runtime, schedule_id: str) -> None:
+    from windlass.cli.terminal.text import tell
+    from windlass.cli.terminal.visible_text import spelt
+    from windlass.events.schedules import OccurrenceDelivered, OccurrenceSkipped
+
+    session, name = await runtime.get(schedule_id), spelt(schedule_id)
+    async for event in session.events(after=await session.cursor()):
+        if isinstance(event, OccurrenceDelivered):
+            more = f": {spelt(event.note)}" if event.note else ""
+            tell(f"{name}: {event.outcome} {spelt(event.session_id)}{more}")
+        elif isinstance(event, OccurrenceSkipped):
+            tell(f"{name}: {event.count} left out ({event.reason})")
