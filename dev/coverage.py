@@ -26,12 +26,10 @@ FOLDER = pathlib.Path(__file__).parents[1] / "tests" / "coverage"
 SYSTEMS = ("copilot", "meerkat", "duet", "deepstrike", "zidane")
 PARTS: dict[str, str] = {
     "trees": "child sessions, and agents that are chosen for a session",
-    "skills": "instructions that are loaded when they are needed",
     "memory": "facts that are kept beyond a session",
     "MCP": "tools of MCP servers",
     "server": "clients over HTTP, and the commands that they register",
     "routing": "a model chosen for each prompt",
-    "background jobs": "work that outlives its call",
     "workflows": "graphs of steps, and milestones",
     "state machines": "a machine whose states an agent goes through",
     "models": "credentials that are refreshed, on record",
@@ -118,7 +116,7 @@ def wrong_with(text: str) -> list[str]:
     if verb == "drop":
         return [] if len(rest.split()) >= REASON_WORDS_MIN else ["dropped without a reason"]
     if verb == "planned":
-        what = rest.partition(":")[0].strip()
+        what = planned(text)
         return [] if what in PLANNED or what in PARTS else [f"{what!r} is not planned: see registry.PLANNED"]
     if verb == "view":
         quoted = QUOTED.findall(rest)
@@ -163,6 +161,21 @@ def claims(row: Row) -> list[tuple[str, Claim]]:
 def counts(system: str) -> Counter[str]:
     """How many names of a system, rows and fields, are produced, planned and dropped."""
     return Counter(found.standing for row in rows(system) for _, found in claims(row))
+
+
+def parts_planned() -> list[str]:
+    """The parts that a planned name of any system comes with."""
+    names = {
+        what for system in SYSTEMS for row in rows(system) for what in map(planned, (row.to, *row.mapped.values()))
+    }
+    brought = {PLANNED[name].partition(":")[0] for name in names if name in PLANNED}
+    return [part for part in PARTS if part in names | brought]
+
+
+def planned(text: str) -> str:
+    """The event or part that a mapping is planned with; empty if it is not planned."""
+    verb, _, rest = text.partition(": ")
+    return rest.partition(":")[0].strip() if verb == "planned" else ""
 
 
 def is_notice(row: Row) -> bool:

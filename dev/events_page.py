@@ -70,7 +70,7 @@ COVERAGE = """\
 What each name in the vocabularies of five other systems becomes here, field by field: the event, field or word that
 carries the same meaning; *view* = computed on reading from what is named; *planned* = comes with a later part; *left
 out*, with the reason. `event#field` is a field, `a[kind]` one kind of a union, `field=word` a word that a field can
-hold.
+hold, `a[field=word]` only an `a` whose field holds that word.
 
 A name counts as **produced** only if committed logs of real runs hold every place that is named for it, with a value
 other than its default. The last column says where: `permissions:12` is the record with seq 12 of
@@ -224,8 +224,8 @@ def _counted() -> Iterable[str]:
     yield f"| **all** | {' | '.join(f'**{total[standing]}**' for standing in coverage.STANDINGS)} |"
     yield ""
     yield "Planned names come with one of these parts:\n"
-    for part, brings in coverage.PARTS.items():
-        yield f"- **{part}**: {brings}"
+    for part in coverage.parts_planned():
+        yield f"- **{part}**: {coverage.PARTS[part]}"
     yield ""
 
 

@@ -76,7 +76,7 @@ class Evidence:
         self.by_tag: dict[str, list[Spoken]] = {}
         self._by_class: dict[type[msgspec.Struct], list[Spoken]] = {}
         self._words: dict[tuple[Any, str], Proof] = {}
-        self._errors: dict[str, Proof] = {}
+        self._raised: list[Spoken] = []
         self._entries: dict[str, Proof] = {}
         self._found: dict[str, Proof | None] = {}
         self._spoken: dict[tuple[str, str, str], Proof] = {}
@@ -87,8 +87,7 @@ class Evidence:
     def _read(self, path: pathlib.Path) -> None:
         for number, line in enumerate(path.read_bytes().splitlines(), start=1):
             if path.stem == RAISED:
-                raised = msgspec.json.decode(line, type=Raised)
-                self._errors.setdefault(raised.error, Proof(path.stem, number))
+                self._raised.append(Spoken(Proof(path.stem, number), msgspec.json.decode(line, type=Raised)))
             elif path.stem.endswith(LIVE):
                 self._add(Proof(path.stem, number), decode_live(line))
             else:
@@ -130,17 +129,17 @@ class Evidence:
     def proof(self, place: str) -> Proof | None:
         """A record that holds the place with a value other than its default; None if no run produced it."""
         if place not in self._found:
-            self._found[place] = self._proof(place.partition(" (")[0].strip())
+            self._found[place] = self._proof(place)
         return self._found[place]
 
     def _proof(self, place: str) -> Proof | None:
         places.find(place)
-        where, _, word = place.partition("=")
+        where, condition, word = places.parts(place)
         head, _, path = where.partition("#")
         if head in places.tags():
-            return self._among(self.by_tag.get(head, ()), path, word)
+            return self._among(meeting(condition, self.by_tag.get(head, ())), path, word)
         if where.startswith(ERRORS):
-            return self._errors.get(where.removeprefix(ERRORS))
+            return self._among(meeting(condition, self._raised), "error", where.removeprefix(ERRORS))
         if where.startswith("windlass."):
             return self._stored(where.rpartition(".")[2])
         first, _, path = where.partition(".")
@@ -148,7 +147,7 @@ class Evidence:
         if named is Line:
             return self._any()  # every append is a line
         if isinstance(named, type) and issubclass(named, msgspec.Struct) and named.__module__ != items.__name__:
-            return self._among(self._instances(named), path, word)
+            return self._among(meeting(condition, self._instances(named)), path, word)
         if get_origin(named) is Literal and word:
             return self._words.get((named, word))
         return self._any()
@@ -212,22 +211,39 @@ def structs_in(value: Any) -> Iterator[msgspec.Struct]:
             yield from structs_in(inner)
 
 
+def meeting(condition: places.Condition | None, candidates: Iterable[Spoken]) -> Iterator[Spoken]:
+    """Those of which a condition holds; all if there is none."""
+    return (spoken for spoken in candidates if condition is None or meets(condition, spoken.value))
+
+
+def meets(condition: places.Condition, value: msgspec.Struct) -> bool:
+    """Whether a field of a struct holds the word that a condition names."""
+    by, word = condition
+    inner = getattr(value, by, None)
+    return word in words_in(inner) or str(inner).lower() == word
+
+
 def holds(value: msgspec.Struct, steps: list[str], word: str) -> bool:
     """Whether a struct holds something other than the default at a path, or this very word."""
     if not steps:
         return True
     found = places.STEP.fullmatch(steps[0])
     assert found is not None, steps
-    name, kind = found["field"], found["kind"]
+    name, by, kind = found["field"], found["by"], found["kind"]
     if name not in value.__struct_fields__:
         return hasattr(value, name)  # computed from the rest
     inner = getattr(value, name)
-    below = [struct for struct in structs_in(inner) if not kind or struct.__struct_config__.tag == kind]
+    below = [struct for struct in structs_in(inner) if not kind or is_kind(struct, by, kind)]
     if len(steps) > 1:
         return any(holds(struct, steps[1:], word) for struct in below)
     if word:
         return word in words_in(inner) or str(inner).lower() == word
     return bool(below) if kind else says(type(value), name, inner)
+
+
+def is_kind(struct: msgspec.Struct, by: str | None, kind: str) -> bool:
+    """Whether a struct is the one of its union that a step names, by its tag or by what a field of it holds."""
+    return meets((by, kind), struct) if by else struct.__struct_config__.tag == kind
 
 
 def says(cls: type[msgspec.Struct], name: str, value: Any) -> bool:

@@ -4,6 +4,7 @@
     tool.finished#failure.kind         a field, through values, lists and options
     model.replied#body.blocks[text]    one kind of a union, by its tag
     tool.denied#reason=rules           a word that a field can hold
+    model.replied[lane=compact]#usage  only where a field of it holds a word: at the beginning, or at any step
     Failure.status, FailureKind=auth   a value's field, a word of a closed set
     ids.event_id, windlass.store.base.Snapshot   a name in a module
 
@@ -32,7 +33,10 @@ MODULES = {
     )
 }
 """The modules of `windlass.events` by their own names."""
-STEP = re.compile(r"(?P<field>\w+)(?:\[(?P<kind>\w+)\])?")
+STEP = re.compile(r"(?P<field>\w+)(?:\[(?:(?P<by>\w+)=)?(?P<kind>\w+)\])?")
+CONDITION = re.compile(r"(?P<name>[\w.]+)\[(?P<by>\w+)=(?P<word>[^\]]+)\]")
+Condition = tuple[str, str]
+"""A field, and the word that it holds."""
 
 
 class NoSuchPlace(LookupError):
@@ -59,11 +63,35 @@ def names() -> dict[str, Any]:
 
 def find(place: str) -> Any:
     """What a place holds: a class or a type hint. Raises `NoSuchPlace` and says at which step it ends."""
-    where, _, word = place.partition(" (")[0].strip().partition("=")
-    hint = _walk(*_root(where), where)
+    where, condition, word = parts(place)
+    cls, path = _root(where)
+    if condition is not None:
+        _check(condition, cls, place)
+    hint = _walk(cls, path, where)
     if word and word not in _words(hint):
         raise NoSuchPlace(f"{place!r}: {where} cannot be {word!r}; it can be {', '.join(sorted(_words(hint)))}")
     return hint
+
+
+def parts(place: str) -> tuple[str, Condition | None, str]:
+    """A place without its remark: where it is, the condition on what it begins with, and the word at its end."""
+    text = place.partition(" (")[0].strip()
+    where, sign, word = text.rpartition("=")
+    if not sign or "]" in word:
+        where, word = text, ""
+    found = CONDITION.match(where)
+    if found is None:
+        return where, None, word
+    return found["name"] + where[found.end() :], (found["by"], found["word"]), word
+
+
+def _check(condition: Condition, cls: Any, where: str) -> None:
+    by, word = condition
+    if where.startswith("windlass."):
+        return  # what was raised: the runs say what was tried
+    words = _words(_field(cls, by, where))
+    if word not in words:
+        raise NoSuchPlace(f"{where!r}: {by} cannot be {word!r}; it can be {', '.join(sorted(words))}")
 
 
 def _root(where: str) -> tuple[Any, str]:
@@ -99,7 +127,9 @@ def _walk(hint: Any, path: str, where: str) -> Any:
         if found is None:
             raise NoSuchPlace(f"{where!r}: {step!r} is not a step")
         hint = _field(hint, found["field"], where)
-        if found["kind"]:
+        if found["by"]:
+            _check((found["by"], found["kind"]), hint, where)
+        elif found["kind"]:
             hint = _kind(hint, found["kind"], where)
     return hint
 

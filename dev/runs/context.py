@@ -18,6 +18,7 @@ from windlass.testing.scripted import ScriptedModel, call, fail, hang, turn
 from .stage import PRICE, QUICK, Stage
 
 LITTLE = Usage(input_tokens=1, output_tokens=5)
+PARTLY_CACHED = Usage(input_tokens=1, output_tokens=5, cache_read_tokens=1)
 KEEP_TWO = msgspec.structs.replace(QUICK, keep_exchanges=2)
 
 
@@ -63,7 +64,7 @@ async def compaction(stage: Stage) -> None:
     script: dict[str, list[Any]] = {
         "main": [*turns, "read it all", *["noted"] * 12],
         "compact": [
-            *["nine pages were read", "in short: pages"],
+            *[turn("nine pages were read", usage=PARTLY_CACHED), "in short: pages"],
             fail("invalid_request", "no"),
             "   ",
             hang(),

@@ -104,6 +104,8 @@ def test_a_row_is_planned_as_a_whole_or_says_of_each_field_where_it_is():
         ("model.replied#body.blocks[cup]", "'model.replied#body.blocks[cup]': no kind 'cup' there"),
         ("model.replied#body.blocks.text", "'model.replied#body.blocks.text': CallSlot has no 'text'"),
         ("plan.changed#operation=pour", "'plan.changed#operation=pour': plan.changed#operation cannot be 'pour'; it can be create, delete, update"),
+        ("model.replied[lane=tea]#usage", "'model.replied[lane=tea]#usage': lane cannot be 'tea'; it can be compact, judge, main, tool"),
+        ("hook.ruled#ruling[cup=full].reason", "'hook.ruled#ruling[cup=full].reason': HookRuling has no 'cup'"),
         ("Cup.size", "'Cup.size': windlass.events has no 'Cup'"),
         ("ids.cup_id", "'windlass.events.values.ids.cup_id': module 'windlass.events.values.ids' has no attribute 'cup_id'"),
         ("run.started#run_id + tea.poured", "'tea.poured': not an event, a value or a module of windlass.events"),
@@ -118,6 +120,11 @@ def test_a_wrong_mapping_is_named_with_the_step_at_which_it_ends(text, complaint
     [
         *("run.started", "notice.given", "text.delta#text", "tool.finished#failure.kind", "Failure.status"),
         *("model.replied#body.blocks[reasoning].opaque", "tool.denied#reason=rules", "tool.requested#by_person=true"),
+        *(
+            "model.replied[lane=compact]#usage",
+            "Failure[kind=auth].status",
+            "hook.ruled#ruling[outcome=denied].reason=policy",
+        ),
         *("FailureKind=auth", "ids.event_id", "windlass.store.base.Snapshot", "BudgetWarned.fraction"),
         *(
             "run.started + run.failed",
@@ -130,6 +137,10 @@ def test_a_wrong_mapping_is_named_with_the_step_at_which_it_ends(text, complaint
 )
 def test_a_right_mapping_is_left_alone(text):
     assert coverage.wrong_with(text) == []
+
+
+def test_every_part_that_the_page_names_brings_something():
+    assert coverage.parts_planned() == list(coverage.PARTS), "a part that is here is no later one"
 
 
 def test_a_word_is_looked_up_through_lists_and_options():

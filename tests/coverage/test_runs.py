@@ -13,6 +13,7 @@ from dev.runs.record import SCENARIOS, play
 
 from windlass.events.base import Event
 from windlass.events.stored import codec
+from windlass.events.values.failures import Failure
 from windlass.kernel import log
 from windlass.runtime.operate.session_import import import_session
 from windlass.store.base import Key
@@ -48,7 +49,7 @@ def proofs_on_the_page() -> list[tuple[str, evidence.Proof]]:
     found = []
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         cells = line.split(" | ")
-        for log_name, number in re.findall(r"`([a-z_.@]+):(\d+)`", cells[-1]) if len(cells) == 3 else ():
+        for log_name, number in re.findall(r"`([^`:]+):(\d+)`", cells[-1]) if len(cells) == 3 else ():
             found.append((cells[1], evidence.Proof(log_name, int(number))))
     return found
 
@@ -70,21 +71,25 @@ def shows(here: str, proof: evidence.Proof) -> bool:
 
 def holds(place: str, found: object) -> bool:
     """Whether a record holds a place, found anew without the index of `evidence`."""
-    where, _, word = place.partition("=")
+    where, condition, word = places.parts(place)
     head, _, path = where.partition("#")
-    if isinstance(found, evidence.Raised):
-        return where == evidence.ERRORS + found.error
     assert isinstance(found, msgspec.Struct)
+    if isinstance(found, evidence.Raised):
+        return where == evidence.ERRORS + found.error and (condition is None or evidence.meets(condition, found))
     if head in places.tags():
         steps = path.split(".") if path else []
-        return type(found) is places.tags()[head] and evidence.holds(found, steps, word)
+        is_meant = type(found) is places.tags()[head] and (condition is None or evidence.meets(condition, found))
+        return is_meant and evidence.holds(found, steps, word)
     name, _, path = where.partition(".")
     inside = list(structs_below(found))
     of_class = [each for each in inside if name in {cls.__name__ for cls in type(each).__mro__}]
     if of_class:
-        return any(evidence.holds(each, path.split(".") if path else [], word) for each in of_class)
-    if word:  # a word of a named set: somebody says it there, or it is computed from what is said
-        return word in str(msgspec.to_builtins(found)) or name == "FailureClass"
+        meant = [each for each in of_class if condition is None or evidence.meets(condition, each)]
+        return any(evidence.holds(each, path.split(".") if path else [], word) for each in meant)
+    if name == "FailureClass":  # computed from the kind
+        return word in {each.failure_class for each in inside if isinstance(each, Failure)}
+    if word:  # a word of a named set: somebody says it there
+        return word in str(msgspec.to_builtins(found))
     return type(found).__name__ == "SessionStarted"  # computed from any record
 
 
@@ -93,6 +98,33 @@ def structs_below(value: msgspec.Struct) -> Iterator[msgspec.Struct]:
     for name in value.__struct_fields__:
         for inner in evidence.structs_in(getattr(value, name)):
             yield from structs_below(inner)
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        ("model.replied[lane=compact]#usage", {"lane": "compact"}),
+        ("Failure[kind=total_timeout].duration_ms", {"kind": "total_timeout"}),
+        ("hook.ruled#ruling[outcome=timed_out].message", {"outcome": "timed_out"}),
+        (
+            "windlass.events.errors.UsageError[did=place a guard where there is nothing to stop]",
+            {"did": "place a guard where there is nothing to stop", "error": "UsageError"},
+        ),
+    ],
+)
+def test_what_is_said_of_one_kind_is_proved_by_a_record_of_that_kind(place, shown):
+    """A reply to the main lane was the proof of what a summary costs, and any failure that of a failed sign-in."""
+    proof = evidence.committed().proof(place)
+    assert proof is not None
+    found = structs_below(evidence.record_at(proof))
+    assert any({name: getattr(each, name, None) for name in shown} == shown for each in found)
+
+
+def test_a_kind_that_no_run_holds_is_not_proved():
+    runs = evidence.Evidence(only={"absent"})
+    assert runs.proof("model.replied#usage") is not None
+    assert runs.proof("model.replied[lane=compact]#usage") is None
+    assert runs.proof("windlass.events.errors.UsageError[did=pour tea]") is None
 
 
 def test_the_counts_are_those_that_the_page_shows():
