@@ -59,6 +59,10 @@ def test_quiet_and_json(folder: pathlib.Path):
     done = ran(folder, "run", "--agent", "agents.py:free", "Pay it.", "--json")
     result = msgspec.json.decode(done.stdout)
     assert (result["status"], result["text"], result["turns"]) == ("completed", "Done: I-7 is paid.", 2)
+    assert done.stderr == "I will pay it.\nDone: I-7 is paid.\n"
+    assert "print the result as JSON; the model's text goes to standard error" in " ".join(
+        ran(folder, "run", "--help").stdout.split()
+    )
 
 
 def test_prompt_from_a_pipe_and_from_files(folder: pathlib.Path):

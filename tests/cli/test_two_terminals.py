@@ -23,6 +23,7 @@ from windlass.store.base import LEASE_MS_MAX, Key
 from . import work
 from .screens import Place, id_of, settled, with_ids
 from .terminal import PATIENCE_S, PROGRAM, Terminal
+from .test_run import ran
 
 WAIT = ("--wait", "20")
 ME = pwd.getpwuid(os.getuid()).pw_name
@@ -210,3 +211,16 @@ def test_each_chat_shows_what_the_other_one_says(driving: Terminal, beside: Term
     assert said == ["> Pay I-7.", f"{ME}> And once more."]
     said = [line for line in beside.history().splitlines() if line.startswith(("> ", f"{ME}> "))]
     assert said == [f"{ME}> Pay I-7.", "> And once more."]
+
+
+def test_a_resumed_chat_asks_no_longer_what_another_terminal_has_answered(driving: Terminal, beside: Terminal):
+    assert ran(driving.folder, "run", "--agent", "agents.py:clerk", "Pay it.", "--session", "s").returncode == 3
+    driving.start("chat", "--agent", "agents.py:clerk", "--session", "s")
+    driving.wait_for("it waits for your answer")
+    assert "approved" in beside.shown("approve", "s", *WAIT)
+    driving.wait_for("Done: I-7 is paid.")
+    driving.wait_until(lambda shown: shown.endswith("\n>\n"), "an input")
+    driving.line("/quit")
+    assert driving.end() == 0
+    assert "never retrieved" not in driving.history()
+    assert driving.history().count("pay wants to run") == 1
