@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 import windlass
-from windlass.cli.answer_text import picks
+from windlass.cli.answer_text import picks, read_answer
 from windlass.cli.open_requests import wanted_request
 from windlass.events.errors import UsageError
+from windlass.events.questions import AnswerBody, QuestionBody, QuestionRequested
 from windlass.runtime.operate.log_point import Point, read_point
 from windlass.testing.scripted import ScriptedModel, call
 
@@ -76,3 +77,13 @@ def test_numbers_and_labels_name_options(typed: str, picked: tuple[str, ...]):
 def test_of_one_answer_only_one_option_is_taken():
     with pytest.raises(UsageError, match="pick one option"):
         picks("1,2", ["red", "blue"], several=False)
+
+
+def test_a_form_is_answered_with_an_object_and_whoever_writes_something_else_is_shown_one():
+    asked = QuestionRequested(question_id="q9", call_id="c6.0", kind="form", body=QuestionBody(form={"type": "object"}))
+    assert read_answer(asked, '{"amount": 5}') == (AnswerBody(content={"amount": 5}), None)
+    for wrong in ("amount=5", "5", "[5]"):
+        with pytest.raises(UsageError) as caught:
+            read_answer(asked, wrong)
+        example = """'{"name": "Ada", "copies": 2}'"""
+        assert str(caught.value) == f"{wrong!r}: a form is answered with a JSON object, such as {example}"

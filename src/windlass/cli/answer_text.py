@@ -7,6 +7,9 @@ import msgspec
 from windlass.events.errors import UsageError
 from windlass.events.questions import APPROVE, REJECT, Answer, AnswerBody, QuestionRequested
 
+FORM_EXAMPLE = """'{"name": "Ada", "copies": 2}'"""
+"""As a person writes it in a shell."""
+
 
 def read_answer(event: QuestionRequested, text: str) -> tuple[AnswerBody, str | None]:
     """What a person typed, as an answer: option numbers, a plan's action, a form's JSON, or free text."""
@@ -28,8 +31,8 @@ def read_answer(event: QuestionRequested, text: str) -> tuple[AnswerBody, str | 
 def _form(text: str) -> dict[str, object]:
     try:
         return msgspec.json.decode(text, type=dict[str, object])
-    except msgspec.DecodeError as error:
-        raise UsageError(f"a form is answered with a JSON object: {error}") from None
+    except msgspec.DecodeError:
+        raise UsageError(f"{text!r}: a form is answered with a JSON object, such as {FORM_EXAMPLE}") from None
 
 
 def picks(text: str, labels: list[str], *, several: bool = True) -> tuple[str, ...]:
