@@ -141,3 +141,41 @@ async def test_a_payment_whose_tool_is_taken_away_has_an_unknown_outcome() -> No
         events = await events_of(session)
         assert (len(only(events, ToolOutcomeUnknown)), only(events, ToolCancelled)) == (1, [])
         await sound(session)
+
+
+@pytest.mark.guard(30)
+@pytest.mark.parametrize("stop", STOPS, ids=lambda stop: stop.__name__)
+async def test_a_person_is_asked_what_became_of_a_payment_that_a_client_was_making(stop: Stop) -> None:
+    begun: list[str] = []
+    cut_off = asyncio.Event()
+
+    @windlass.tool
+    async def pay() -> str:
+        """Pays."""
+        begun.append("pay")
+        try:
+            await asyncio.sleep(1_000)
+        finally:
+            cut_off.set()
+        return "never"
+
+    nothing = {"type": "object", "properties": {}, "additionalProperties": False}
+    told = windlass.external_tool("pay", "Pays.", nothing, settle=True)
+    model = ScriptedModel(by_history([call("pay"), "I see", "and more"]))
+    agent = windlass.Agent("clerk", model=model, tools=[told], settings=QUICK)
+    async with windlass.open(":memory:", agents=[agent], poll_ms=10) as runtime:
+        session = await runtime.session(agent, "s")
+        async with session.serve(pay):
+            await session.prompt("pay")
+            await until(lambda: begun)
+            await stop(session)
+            result = await session.result()
+            await cut_off.wait()
+        assert (result.status, len(result.waiting_for)) == ("asked", 1)
+        events = await events_of(session)
+        assert only(events, ToolCancelled) == []
+        (unknown,) = only(events, ToolOutcomeUnknown)
+        await session.settle(unknown.call_id, "happened", "paid 5 cents")
+        assert (await session.result()).text == "I see"
+        assert begun == ["pay"]
+        await sound(session)

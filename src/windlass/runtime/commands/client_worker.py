@@ -15,7 +15,7 @@ import msgspec
 from windlass.events.base import Event
 from windlass.events.errors import NotFound, Refused, StoreError, UsageError
 from windlass.events.live import StreamTruncated
-from windlass.events.tools.calls import ResultReceived, ToolCancelled, ToolDelegated
+from windlass.events.tools.calls import ResultReceived, ToolCancelled, ToolDelegated, ToolOutcomeUnknown
 from windlass.kernel.state import State
 from windlass.runtime.bind.mounted_tools import tools_of
 from windlass.runtime.drive.tool_calls import ERASED, arguments_of
@@ -106,7 +106,7 @@ class Serving:
             call = (await self._session.state()).calls.by_id.get(event.call_id)
             if call is not None and call.status == "delegated":
                 self._begin(event.call_id, call.tool)
-        elif isinstance(event, ToolCancelled | ResultReceived):
+        elif isinstance(event, ToolCancelled | ToolOutcomeUnknown | ResultReceived):
             # Given up, or answered by somebody else: whatever is done about it here is for nothing.
             self._seen.discard(event.call_id)
             working = self._working.get(event.call_id)

@@ -106,7 +106,7 @@ MOVES: dict[type[Event], tuple[tuple[CallStatus, ...], CallStatus]] = {
     ChildStarted:       (("allowed",),                             "child"),
     QuestionRequested:  (("allowed",),                             "answering"),
     ToolSuspended:      (("started",),                             "suspended"),
-    ToolOutcomeUnknown: (("started",),                             "unknown"),
+    ToolOutcomeUnknown: (("started", "delegated"),                 "unknown"),
     ToolTimedOut:       (("started",),                             "unknown"),
     ToolSettled:        (("unknown",),                             "allowed"),
 }  # fmt: skip
@@ -678,10 +678,11 @@ def stop(state: State, why: Why) -> Decisions:
 
 def given_up(state: State, call: Call, why: Why | Literal["forced"]) -> ToolOutcomeUnknown | ToolCancelled:
     """What becomes of an open call that is stopped. One that was running and may run once has an unknown outcome,
-    however it was stopped; a fork did not run what its origin runs."""
-    if call.status == "started" and why != "not_carried_over":
+    however it was stopped; a fork did not run what its origin runs. Whether a client has begun a call is not known
+    here: a person is asked if the tool says so, and the model is told that it may have had effects."""
+    if call.status in ("started", "delegated") and why != "not_carried_over":
         contract, settle = dispatch.terms(call, state.toolset.tools.get(call.tool))
-        if contract == "at_most_once":
+        if contract == "at_most_once" and (settle or call.status == "started"):
             return ToolOutcomeUnknown(call_id=call.call_id, settle=settle)
     return ToolCancelled(call_id=call.call_id, reason=why, started=call.status in RAN)
 
