@@ -312,7 +312,7 @@ def test_where_the_newest_exchanges_are_too_much_they_are_cut_as_well():
     session.reply("", call("add", {"n": 7}), tokens=10, usage=Usage(input_tokens=1, output_tokens=1))
     events = session.finish(tokens=300)
     assert [e.reason for e in events if isinstance(e, ContextTruncated)] == ["overflow"]
-    assert context_size.fits(session.state)
+    assert context_size.fits(session.state, context_size.context_tokens(session.state))
     check_items(session.items())
 
 

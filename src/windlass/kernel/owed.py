@@ -4,6 +4,7 @@ returns. Each question goes over the list of parts."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import assert_never
 
 import msgspec
@@ -27,10 +28,7 @@ from windlass.kernel.state import State
 
 def owed(state: State) -> tuple[AnyEffect, ...]:
     """The effects that should be under way now. Only intents of the current epoch are among them."""
-    effects: list[AnyEffect] = []
-    for owes in parts.TABLES.owes:
-        effects += owes(state)
-    return tuple(effects)
+    return tuple(chain.from_iterable([owes(state) for owes in parts.TABLES.owes]))
 
 
 def owed_at_rest(state: State) -> bool:
@@ -40,10 +38,7 @@ def owed_at_rest(state: State) -> bool:
 
 def opens(state: State) -> list[Open]:
     """All that is open, in the order of the parts."""
-    things: list[Open] = []
-    for of_part in parts.TABLES.opens:
-        things += of_part(state)
-    return things
+    return list(chain.from_iterable([of_part(state) for of_part in parts.TABLES.opens]))
 
 
 def needs(state: State) -> Iterator[int]:
@@ -60,10 +55,11 @@ def next_wake_ms(things: list[Open]) -> int | None:
 def waiting_for(state: State, things: list[Open] | None = None) -> tuple[str, ...]:
     """What a person or client would have to give, by the ids that answers name."""
     things = opens(state) if things is None else things
-    if isinstance(state.phase, Asked) and all(thing.by in ("time", "below") for thing in things):
+    if type(state.phase) is Asked and all(thing.by in ("time", "below") for thing in things):
         return ("credentials",)
-    asked_below = tuple(thing.open_id for thing in things if thing.by == "below" and "/" in thing.open_id)
-    return (*(thing.open_id for thing in parts.owed_by_people(things)), *asked_below)
+    asked = [thing.open_id for thing in parts.owed_by_people(things)]
+    asked += [thing.open_id for thing in things if thing.by == "below" and "/" in thing.open_id]
+    return tuple(asked)
 
 
 def waiting_words(state: State, things: list[Open] | None = None) -> tuple[str, ...]:

@@ -248,7 +248,7 @@ def next_turn(state: State, note: str | None = None) -> Decisions:
     if limit is None or limit.limit in ("tokens", "money"):
         # A smaller request may fit into what is left.
         before = state.seq
-        yield from compaction.make_room(state)
+        yield from compaction.make_room(state, tokens)
         if isinstance(state.phase, Compacting):
             return
         if state.skills.active:
@@ -288,10 +288,8 @@ def notes_for(state: State, note: str | None) -> tuple[str, ...]:
 
 def over_limit(state: State, tokens: int) -> BudgetStopped | None:
     limit = budgets.exhausted(state, tokens)
-    budget, most = state.budget, state.setup.settings.turns_max
-    here = budget.spent.since(budget.before_run)
-    turns_used = here.turns - here.below_turns
-    if limit is None and state.limits_of_run().turns is None and turns_used >= most:
+    most, turns_used = state.setup.settings.turns_max, budgets.own_turns(state)
+    if limit is None and turns_used >= most and state.limits_of_run().turns is None:
         limit = BudgetStopped(limit="turns", scope="run", used=turns_used, allowed=most)
     return limit
 

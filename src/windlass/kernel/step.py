@@ -51,7 +51,7 @@ def check(state: State, fact: Fact) -> None:
         raise Refused("not_a_fact", f"{tag_of(fact)} is decided here, it cannot come from outside")
     if state.schedule.plan is not None:
         schedules.check_fact(state, fact)
-    fits = isinstance(state.phase, row.when)
+    fits = type(state.phase) in row.when
     if row.check is not None and (fits or row.answers is not None):
         row.check(state, fact)
     if not fits:

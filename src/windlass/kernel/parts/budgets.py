@@ -285,6 +285,12 @@ def share_of(state: State, sharers: int) -> Limits:
     return Limits(**shares)
 
 
+def own_turns(state: State) -> int:
+    """The turns of the current run, without those of its children."""
+    spent, before = state.budget.spent, state.budget.before_run
+    return spent.turns - spent.below_turns - before.turns + before.below_turns
+
+
 def active_ms(state: State, scope: Scope) -> int:
     """Time spent working, up to the fact that came last."""
     budget = state.budget
@@ -293,13 +299,12 @@ def active_ms(state: State, scope: Scope) -> int:
 
 def scopes(state: State) -> list[tuple[Scope, Limits, Spent]]:
     """The budgets that bind now, the narrow one first. One without any limit binds nothing."""
+    budget = state.budget
     binding: list[tuple[Scope, Limits, Spent]] = []
-    if state.run.run_id:
-        limits = state.limits_of_run()
-        if limits != NO_LIMITS:
-            binding.append(("run", limits, state.budget.run_spent))
-    if state.budget.limits != NO_LIMITS:
-        binding.append(("session", state.budget.limits, state.budget.spent))
+    if state.run.run_id and (limits := state.limits_of_run()) != NO_LIMITS:
+        binding.append(("run", limits, budget.run_spent))
+    if budget.limits != NO_LIMITS:
+        binding.append(("session", budget.limits, budget.spent))
     return binding
 
 

@@ -188,24 +188,26 @@ def session_rewound(state: State, event: SessionRewound) -> None:
 # --- making room --------------------------------------------------------------------------------------------------
 
 
-def trigger_of(state: State) -> Trigger | None:
-    """Why room must be made before the next request, if it must."""
+def trigger_of(state: State, tokens: int) -> Trigger | None:
+    """Why room must be made before the next request of so many tokens, if it must."""
     settings = state.setup.settings
     if state.compaction.wanted:
         return state.compaction.wanted
-    if context_size.context_tokens(state) > state.current_model.window_tokens * settings.compact_at:
+    if tokens > state.current_model.window_tokens * settings.compact_at:
         return "tokens"
     if state.history.bytes > settings.compact_bytes:
         return "bytes"
     return None
 
 
-def make_room(state: State) -> Decisions:
-    """Elides, then summarises (and the phase is `Compacting` then) or cuts."""
-    trigger = trigger_of(state)
+def make_room(state: State, tokens: int) -> Decisions:
+    """Elides, then summarises (and the phase is `Compacting` then) or cuts. `tokens` is the size of the next request as
+    it is now."""
+    trigger = trigger_of(state, tokens)
     if trigger is not None:
         yield from compact(state, trigger)
-    if state.compaction.attempt == 0 and not context_size.fits(state):
+        tokens = context_size.context_tokens(state)
+    if state.compaction.attempt == 0 and not context_size.fits(state, tokens):
         yield from cut_deep(state)
 
 
@@ -238,10 +240,10 @@ def cut_deep(state: State) -> Decisions:
     """The newest exchanges alone are too much: all but the last one goes, then what results it has are shortened.
     If that is not enough either the request is made all the same: our count is a guess, the provider's is not."""
     yield from elide(state, 1)
-    if not context_size.fits(state) and context_size.movable(state, 1):
+    if not context_size.fits(state, context_size.context_tokens(state)) and context_size.movable(state, 1):
         leaving, kept = context_size.older(state, 1)
         yield from truncate(state, leaving, kept, "overflow")
-    if not context_size.fits(state):
+    if not context_size.fits(state, context_size.context_tokens(state)):
         yield from elide(state, 0)
 
 
@@ -374,7 +376,7 @@ def on_compact(state: State, fact: CompactReceived) -> Decisions:
     if not state.active:
         yield from retries.drop(state)
         yield from runs.begin(state, "compact", (fact.command_id,), continues=isinstance(state.phase, Asleep))
-        yield from make_room(state)
+        yield from make_room(state, context_size.context_tokens(state))
     else:
         yield queue.done(fact.command_id, "the history will be compacted at the next boundary")
 

@@ -39,10 +39,10 @@ def context_tokens(state: State) -> int:
     return estimate + arriving + pending
 
 
-def fits(state: State) -> bool:
-    """Whether the next request and a short answer fit the window, as far as we can tell."""
+def fits(state: State, tokens: int) -> bool:
+    """Whether a request of so many tokens and a short answer fit the window, as far as we can tell."""
     model = state.current_model
-    return context_tokens(state) + min(budgets.OUTPUT_TOKENS_MIN, model.max_output_tokens) <= model.window_tokens
+    return tokens + min(budgets.OUTPUT_TOKENS_MIN, model.max_output_tokens) <= model.window_tokens
 
 
 def units(items: list[ItemRef]) -> list[list[ItemRef]]:

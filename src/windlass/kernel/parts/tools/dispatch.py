@@ -22,6 +22,8 @@ STRICTEST: tuple[Contract, ...] = ("at_most_once", "idempotent", "pure")
 def start_calls(state: State) -> Decisions:
     """Starts allowed calls while there are places: all at once, one by one, or alone if a tool is exclusive. A call
     whose verdict does not hold any more is judged again instead, also one that a person is asked about."""
+    if not state.calls.by_id:
+        return
     for call in [call for call in state.calls.by_id.values() if _waits(state, call)]:
         yield from labels.joined(state)
         spec = state.toolset.tools.get(call.tool)

@@ -48,6 +48,9 @@ JUDGED_BY = (
     "known_only", "confined",
 )  # fmt: skip
 """What a rule may say beside tool, kinds and condition."""
+NARROWED_BY = tuple(name for name in JUDGED_BY if name not in ("paths", "sources", "known_only"))
+"""What leaves calls to which a rule about paths does not speak."""
+PLAIN_DENIAL = Rule(action="deny")
 ENOUGH = "this needs a person's approval, and people have denied what this run asked"
 READING_KINDS = frozenset({"read"})
 
@@ -401,15 +404,15 @@ def reads_only(spec: ToolSpec) -> bool:
 def unseen_by(policy: Policy, spec: ToolSpec) -> tuple[str, ...]:
     """Globs of what calls of a tool must not see, whichever way they come to it: what no model may see, and paths that
     a rule denies to the tool whatever else holds."""
-    plain = Rule(action="deny")
-    bound = [name for name in JUDGED_BY if name not in ("paths", "sources", "known_only")]
-    denied = (
-        rule.paths
-        for rule in policy.rules
-        if rule.action == "deny" and rule.paths and speaks_of(rule, spec)
-        if rule.when is None and all(getattr(rule, name) == getattr(plain, name) for name in bound)
-    )
-    return tuple(dict.fromkeys((*policy.exclude, *(glob for globs in denied for glob in globs))))
+    globs = [*policy.exclude]
+    for rule in policy.rules:
+        if rule.action == "deny" and rule.paths and speaks_of(rule, spec) and _denies_whatever_holds(rule):
+            globs += rule.paths
+    return tuple(dict.fromkeys(globs)) if globs else ()
+
+
+def _denies_whatever_holds(rule: Rule) -> bool:
+    return rule.when is None and all(getattr(rule, name) == getattr(PLAIN_DENIAL, name) for name in NARROWED_BY)
 
 
 def runs_in_sandbox(spec: ToolSpec) -> bool:
@@ -554,7 +557,9 @@ def _asked_access(prepared: Prepared) -> Access:
 def _with_access(state: State, spec: ToolSpec, prepared: Prepared, said: Verdict) -> Verdict:
     """What becomes of a permission for a call that asks for more than its sandbox gives: it must speak of that."""
     asked = _asked_access(prepared)
-    if said.action != "allow" or (opened_by(state, spec, prepared, said) or NO_ACCESS).covers(asked):
+    if asked is NO_ACCESS or said.action != "allow":
+        return said
+    if (opened_by(state, spec, prepared, said) or NO_ACCESS).covers(asked):
         return said
     return Verdict(
         action="ask", by="default", rule="access", reason=f"it asks for more than its sandbox gives: {asked.said}"
