@@ -136,11 +136,16 @@ def _skeleton_decoder(cls: type[Event]) -> msgspec.json.Decoder[Any]:
 
 def encode_entry(event: Event | Unknown, salt: Callable[[], str]) -> tuple[bytes, bytes, str]:
     """An event as (skeleton, body or empty, salt or empty). Raises `CodecError` if it is too large."""
-    if isinstance(event, Unknown):
-        size = len(event.skeleton) + len(event.body)
-        if size > EVENT_BYTES_MAX:
-            raise too_large(event.tag, size)
-        return event.skeleton, event.body, event.salt
+    if not isinstance(event, Unknown):
+        return encode_event(event, salt)
+    size = len(event.skeleton) + len(event.body)
+    if size > EVENT_BYTES_MAX:
+        raise too_large(event.tag, size)
+    return event.skeleton, event.body, event.salt
+
+
+def encode_event(event: Event, salt: Callable[[], str]) -> tuple[bytes, bytes, str]:
+    """The same for an event of ours."""
     if event.erased is not None:
         raise CodecError(f"{tag_of(event)}: an erased event cannot be written again")
     content: Any = cast(Any, event).body if type(event) in _BODIED else None
@@ -151,9 +156,10 @@ def encode_entry(event: Event | Unknown, salt: Callable[[], str]) -> tuple[bytes
             skeleton = _encoder.encode(msgspec.structs.replace(event, body=None))
             body = b"" if event.ECHO else _encoder.encode(content)
     except UnicodeEncodeError:
-        return encode_entry(scrubbed(event), salt)
-    if len(skeleton) + len(body) > EVENT_BYTES_MAX:
-        raise too_large(tag_of(event), len(skeleton) + len(body))
+        return encode_event(scrubbed(event), salt)
+    size = len(skeleton) + len(body)
+    if size > EVENT_BYTES_MAX:
+        raise too_large(tag_of(event), size)
     return skeleton, body, salt() if body else ""
 
 

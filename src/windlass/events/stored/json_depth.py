@@ -11,7 +11,7 @@ SIGNS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 
 def is_too_deep(data: bytes) -> bool:
     """Whether JSON is nested deeper than anything that is kept. Of what is no JSON it may say either."""
-    if data.count(b"[") + data.count(b"{") <= NESTING_MAX:
+    if len(data) <= 2 * NESTING_MAX or data.count(b"[") + data.count(b"{") <= NESTING_MAX:
         return False
     depth = 0
     for sign in SIGNS.finditer(data):

@@ -65,7 +65,7 @@ class SystemPorts:
     """The real world."""
 
     def __init__(self) -> None:
-        self._salts = b""
+        self._salts: list[str] = []
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def now_ms(self) -> int:
@@ -78,10 +78,10 @@ class SystemPorts:
         return random.random()
 
     def salt(self) -> str:
-        if len(self._salts) < SALT_BYTES:
-            self._salts = os.urandom(SALT_BYTES * SALTS_AT_ONCE)
-        salt, self._salts = self._salts[:SALT_BYTES], self._salts[SALT_BYTES:]
-        return stored_text(salt)
+        if not self._salts:
+            raw = os.urandom(SALT_BYTES * SALTS_AT_ONCE)
+            self._salts = [stored_text(raw[at : at + SALT_BYTES]) for at in range(0, len(raw), SALT_BYTES)]
+        return self._salts.pop()
 
     def fresh_id(self) -> str:
         stamp = (time.time_ns() // 1_000_000) & ((1 << 48) - 1)

@@ -345,7 +345,8 @@ class Owner:
         except Refused:
             self.stale = False
             raise
-        entries = [codec.encode_entry(event, self.ports.salt) for event in events]
+        encoded, salt = codec.encode_event, self.ports.salt
+        entries = [encoded(event, salt) for event in events]
         # Types are not checked where values are made, and facts hold what agents, tools, hooks and models gave: one
         # that cannot be read again would make the whole session unreadable.
         codec.require_readable(type(fact), entries[0][0], entries[0][1])
@@ -384,14 +385,17 @@ class Owner:
         self.ports.point("before_append")
         self._unsure = True
         self.lease.head = None
-        row = self._listing.due(self.state, self._clock.read_beside(self.state.now_ms))
+        state, barrier = self.state, bool(takes) or once
+        row = self._listing.due(state, self._clock.read_beside(state.now_ms))
         try:
-            more = {"sends": sends} if sends and self.store.capabilities.sends else {}
-            await self.store.log.append(
-                self.key, sealed, takes=takes, index=row, blobs=blobs, barrier=bool(takes) or once, **more
-            )
-            if sends and not more:
-                await self._send_apart(sends)
+            if sends and self.store.capabilities.sends:
+                await self.store.log.append(
+                    self.key, sealed, takes=takes, index=row, blobs=blobs, barrier=barrier, sends=sends
+                )
+            else:
+                await self.store.log.append(self.key, sealed, takes=takes, index=row, blobs=blobs, barrier=barrier)
+                if sends:
+                    await self._send_apart(sends)
         except (StaleEpoch, SeqConflict, CommandTaken, StorageFull):
             self._unsure = False
             raise

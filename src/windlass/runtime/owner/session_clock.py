@@ -17,10 +17,13 @@ class SessionClock:
         self._steady = steady
         self._ms = 0
         self._at_ms = 0
+        self._read_ms = 0
+        """What this process's time was when it was read last."""
 
     def now_ms(self) -> int:
-        now_ms, monotonic_ms = self._steady.both_ms()
-        self._ms = max(now_ms, self._ms + monotonic_ms - self._at_ms)
+        self._read_ms, monotonic_ms = self._steady.both_ms()
+        passed_ms = self._ms + monotonic_ms - self._at_ms
+        self._ms = passed_ms if passed_ms > self._read_ms else self._read_ms
         self._at_ms = monotonic_ms
         return self._ms
 
@@ -29,10 +32,9 @@ class SessionClock:
         self._ms, self._at_ms = max(self._ms, ms), self._steady.monotonic_ms()
 
     def read_beside(self, ms: int) -> int | None:
-        """What this process's time is, if the log is ahead of it: a later process needs both to know what has passed
-        since. None otherwise."""
-        now_ms = self._steady.now_ms()
-        return now_ms if now_ms < ms else None
+        """What this process's time was when the session's was read last, if the log is ahead of it: a later process
+        needs both to know what has passed since. None otherwise."""
+        return self._read_ms if self._read_ms < ms else None
 
 
 def time_of(row: IndexRow, now_ms: int) -> int:

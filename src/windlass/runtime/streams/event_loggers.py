@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -41,17 +42,20 @@ NEWS = (
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-class _Places(dict[type[Event], tuple[logging.Logger, int]]):
-    """The logger of each kind of event and the level it is told at (0 if it is for each to say), found out as they
-    come."""
+class _Places(dict[type[Event], tuple[Callable[[int], bool], int]]):
+    """For each kind of event whether its logger takes a level, and the level it is told at (0 if it is for each to
+    say), found out as they come."""
 
-    def __missing__(self, kind: type[Event]) -> tuple[logging.Logger, int]:
-        part = kind.__module__.rpartition(".")[2]
-        self[kind] = found = logging.getLogger(f"windlass.{part}"), _level(kind)
-        return found
+    def __missing__(self, kind: type[Event]) -> tuple[Callable[[int], bool], int]:
+        self[kind] = place = _logger(kind).isEnabledFor, _level(kind)
+        return place
 
 
 _places = _Places()
+
+
+def _logger(kind: type[Event]) -> logging.Logger:
+    return logging.getLogger(f"windlass.{kind.__module__.rpartition('.')[2]}")
 
 
 def _level(kind: type[Event]) -> int:
@@ -69,15 +73,19 @@ def _level_of(event: Event) -> int:
 
 def log_events(key: Key, seq: int, events: list[Event]) -> None:
     """Tells loggers what was committed. `seq` is the place of the first event."""
-    for offset, event in enumerate(events):
-        logger, level = _places[type(event)]
-        level = level or _level_of(event)
-        if logger.isEnabledFor(level):
-            about = {"tenant": key.tenant, "session": key.session, "seq": seq + offset, "event": event}
-            line = f"{name_of(event)}{_fields(event)}"
-            logger.log(level, "%s#%d %s", key.session, seq + offset, line, extra=about)
-            if isinstance(body := getattr(event, "body", None), ResultBody) and body.private_error:
-                logger.debug("%s#%d raised\n%s", key.session, seq + offset, body.private_error, extra=about)
+    for event in events:
+        is_heard, level = _places[type(event)]
+        if is_heard(level or _level_of(event)):
+            _tell(key, seq, event)
+        seq += 1
+
+
+def _tell(key: Key, seq: int, event: Event) -> None:
+    logger, level = _logger(type(event)), _level(type(event)) or _level_of(event)
+    about = {"tenant": key.tenant, "session": key.session, "seq": seq, "event": event}
+    logger.log(level, "%s#%d %s", key.session, seq, f"{name_of(event)}{_fields(event)}", extra=about)
+    if isinstance(body := getattr(event, "body", None), ResultBody) and body.private_error:
+        logger.debug("%s#%d raised\n%s", key.session, seq, body.private_error, extra=about)
 
 
 def _fields(event: Event) -> str:
