@@ -3,9 +3,9 @@
     python -m benchmarks.instructions [--http] [--keep FILE]
 
 Runs itself under valgrind's callgrind: 30 sessions at once, six requests each, SQLite, `normal`, after a few that warm
-up what is made once. What depends on how long things take, and so on valgrind and on the machine, is held still: rows of
-the index are not due by their age, the store is not looked at, no lease is renewed and no full collection happens. The
-model is scripted; with `--http` it is the server of `reply_server`, and the HTTP client is counted as well.
+up what is made once. What depends on how long things take, and so on valgrind and on the machine, is held still: rows
+of the index are not due by their age, the store is not looked at, no lease is renewed and no full collection happens.
+The model is scripted; with `--http` it is the server of `reply_server`, and the HTTP client is counted as well.
 """
 
 from __future__ import annotations

@@ -33,6 +33,8 @@ from .request_outcomes import RequestOutcome, RequestOutcomes
 
 ASIDE = (SetTimer, AwaitClient, WatchJob, StartChild)
 """Effects that are waited for, and never awaited by the loop itself."""
+ANSWERS = (ModelReplied, ModelFailed)
+"""What comes of a request."""
 TIMER_SLICE_MS = 60_000
 """A timer further away than this is looked at again then, so that a clock that jumps is noticed."""
 
@@ -148,7 +150,7 @@ class Driver:
     # --- performing ---
 
     async def _perform_inline(self, effect: AnyEffect) -> None:
-        task = asyncio.current_task()
+        task = self._task
         assert task is not None, "a driver runs in a task"
         before = stops(task)
         self._inline = effect.effect_id
@@ -187,7 +189,7 @@ class Driver:
                 events = await self._report(fact)
             if isinstance(fact, ModelReplied) and self.owner.hub.listening:
                 self.owner.hub.live([usage_notice(self.owner)])
-            if isinstance(fact, ModelReplied | ModelFailed):
+            if isinstance(fact, ANSWERS):
                 outcome = RequestOutcome(fact, events) if events is not None else None
                 self.outcomes.tell(fact.request_id, outcome)
         elif done is not None:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 MESSAGES_BYTES_MAX = 96 * 1024
 """How much of a request's messages a hook is shown."""
+ENDS = (Reply, Failure)
+"""What ends a stream: one of them comes last."""
 
 
 class ModelCalls:
@@ -202,7 +204,7 @@ class ModelCalls:
         stream = self._bound.model_for(effect.model).stream(request)
         try:
             async for piece in stream:
-                if isinstance(piece, Reply | Failure):
+                if isinstance(piece, ENDS):
                     return piece
                 deltas = piece if isinstance(piece, list) else [piece]
                 if main:

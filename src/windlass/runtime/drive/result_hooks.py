@@ -42,7 +42,7 @@ async def ruled_outcome(
     hooks: SessionHooks, call_id: str, tool: str, outcome: Outcome
 ) -> tuple[Outcome, tuple[HookRuling, ...]]:
     """An outcome as the hooks left it. Of a job that began they rule on what is told; it goes on, and its id stays."""
-    if outcome.status not in ("finished", "job"):
+    if outcome.status not in ("finished", "job") or not hooks.current.at("after_tool", tool):
         return outcome, ()
     job = outcome.job
     about = {"job": {"job_id": job.job_id, "status": "running"}} if job is not None else {}

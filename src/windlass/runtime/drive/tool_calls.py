@@ -156,7 +156,7 @@ class ToolCalls:
         outcome = await self._withheld(outcome)
         if outcome.spooled and "read_result" in state.toolset.tools:
             outcome = pointed(outcome, effect.call_id)
-        tokens = sum(estimate_block(block) for block in (outcome.body.content if outcome.body else ()))
+        tokens = sum([estimate_block(block) for block in outcome.body.content]) if outcome.body else 0
         duration = max(0, ports.monotonic_ms() - started)
         settle = outcome.status == "timed_out" and self._is_settled(effect)
         fact = outcome.fact(effect.call_id, duration_ms=duration, tokens=tokens, hooks=rulings, settle=settle)
@@ -164,7 +164,8 @@ class ToolCalls:
         return Done(fact, blobs)
 
     def _patterns(self) -> Withheld | None:
-        return withheld_by(tuple(self._owner.state.gate.policy.exclude_patterns))
+        patterns = self._owner.state.gate.policy.exclude_patterns
+        return withheld_by(tuple(patterns)) if patterns else None
 
     async def _withheld(self, outcome: Outcome) -> Outcome:
         """The outcome without what the session's policy keeps from every model."""

@@ -49,22 +49,27 @@ class ClosedItself(Exception):
 
 
 class Inline:
-    """`await Inline(coroutine)` gives its result. The tool's context variables stay its own."""
+    """`await Inline(coroutine)` in a task gives its result. The tool's context variables stay its own."""
 
-    __slots__ = ("_call", "_context", "_coroutine", "_grace_s", "_watch")
+    __slots__ = ("_call", "_context", "_coroutine", "_grace_s", "_task", "_watch")
 
     def __init__(
-        self, coroutine: Coroutine[Any, Any, Any], call: ToolContext, watch: LoopWatch, grace_s: float = GRACE_S
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        call: ToolContext,
+        watch: LoopWatch,
+        task: asyncio.Task[Any],
+        grace_s: float = GRACE_S,
     ) -> None:
         self._coroutine = coroutine
         self._call = call
         self._watch = watch
+        self._task = task
         self._context = contextvars.copy_context()
         self._grace_s = grace_s
 
     def __await__(self) -> Generator[Any, None, Any]:
-        task = asyncio.current_task()
-        assert task is not None, "tools run in a task"
+        task = self._task
         before = stops(task)
         run, coroutine = self._context.run, self._coroutine
         watch, call = self._watch, self._call

@@ -108,7 +108,7 @@ class LocalPlane:
         self.running += 1
         try:
             async with Foreign(task):
-                outcome = await self._perform(tool, call.args or {}, context)
+                outcome = await self._perform(tool, call.args or {}, context, task)
         except CancelledItself as error:
             return raised(error.__cause__ or error)
         except asyncio.CancelledError:
@@ -122,7 +122,7 @@ class LocalPlane:
             raise asyncio.CancelledError("the tool swallowed its cancellation")
         return outcome
 
-    async def _perform(self, tool: AnyTool, args: JsonObject, context: ToolContext) -> Outcome:
+    async def _perform(self, tool: AnyTool, args: JsonObject, context: ToolContext, task: asyncio.Task[Any]) -> Outcome:
         if tool.mode == "external":
             return failed("tool_unavailable", "this tool is run by a client", "the tool is run by a client")
         try:
@@ -136,23 +136,22 @@ class LocalPlane:
             return tool(*positional, **named)
 
         if tool.mode == "async" or tool.mode == "async_generator":
-            return await self._awaited(call, context)
+            return await self._awaited(call, context, task)
         if self._threads is None:
             outcome: Outcome | _Unfinished = _sync_outcome(call, context)
         else:
             outcome = await self._in_thread(self._threads, tool.name, call, context)
         if isinstance(outcome, Outcome):
             return outcome
-        return await self._awaited(lambda: outcome.value, context)
+        return await self._awaited(lambda: outcome.value, context, task)
 
-    async def _awaited(self, call: Callable[[], Any], context: ToolContext) -> Outcome:
-        task = asyncio.current_task()
-        before = stops(task) if task else 0
+    async def _awaited(self, call: Callable[[], Any], context: ToolContext, task: asyncio.Task[Any]) -> Outcome:
+        before = stops(task)
         self._watch.begins()
         try:
-            return await _rendered(await Inline(_value_of(call, context), context, self._watch, self._grace_s))
+            return await _rendered(await Inline(_value_of(call, context), context, self._watch, task, self._grace_s))
         except asyncio.CancelledError as error:
-            if task is not None and stops(task) > before:
+            if stops(task) > before:
                 raise
             return raised(error)
         except GeneratorExit:

@@ -89,10 +89,12 @@ class Foreign:
         self._task = task
 
     async def __aenter__(self) -> None:
-        self._task = task = self._task or asyncio.current_task()
-        assert task is not None, "effects are performed in a task"
+        task = self._task
+        if task is None:
+            self._task = task = asyncio.current_task()
+            assert task is not None, "effects are performed in a task"
         self._cancelling = task.cancelling()
-        self._stops = task.stops if isinstance(task, StoppableTask) else self._cancelling
+        self._stops = stops(task) if self._cancelling else 0
         # Within foreign code of the same task it is set already; to set it again would cost more than all the rest.
         self._token = _inside.set(task) if _inside.get() is not task else None
 
@@ -103,20 +105,18 @@ class Foreign:
             return  # the task is taken apart, perhaps from another context
         task = self._task
         assert task is not None
-        if kind is None and not task.cancelling():
-            self._leave()  # nobody has cancelled anything
+        if kind is None and not task.cancelling():  # nobody has cancelled anything
+            if self._token is not None:
+                _inside.reset(self._token)
             return
         try:
             if isinstance(task, StoppableTask) and (task.cancelling() or kind is asyncio.CancelledError):
                 await self._undo(task)
         finally:
-            self._leave()
+            if self._token is not None:
+                _inside.reset(self._token)
         if isinstance(error, asyncio.CancelledError) and stops(task) <= self._stops:
             raise CancelledItself from error
-
-    def _leave(self) -> None:
-        if self._token is not None:
-            _inside.reset(self._token)
 
     async def _undo(self, task: StoppableTask) -> None:
         """Takes back what the code asked of its own task, also what has not arrived yet."""
