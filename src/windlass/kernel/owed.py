@@ -57,9 +57,11 @@ def waiting_for(state: State, things: list[Open] | None = None) -> tuple[str, ..
     things = opens(state) if things is None else things
     if type(state.phase) is Asked and all(thing.by in ("time", "below") for thing in things):
         return ("credentials",)
-    asked = [thing.open_id for thing in parts.owed_by_people(things)]
-    asked += [thing.open_id for thing in things if thing.by == "below" and "/" in thing.open_id]
-    return tuple(asked)
+    others = [thing for thing in things if thing.by == "people" or thing.by == "below"]
+    if not others:
+        return ()
+    asked_below = [thing.open_id for thing in others if thing.by == "below" and "/" in thing.open_id]
+    return (*[thing.open_id for thing in parts.owed_by_people(others)], *asked_below)
 
 
 def waiting_words(state: State, things: list[Open] | None = None) -> tuple[str, ...]:

@@ -458,12 +458,16 @@ class ToolContext:
     @property
     def changes(self) -> tuple[FileChange, ...]:
         """The files that the tool says it changed, so far."""
+        if not self._changes:
+            return ()
         with self._lock:
             return tuple(self._changes)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """What the tool has marked its result with, so far."""
+        if not self._labels:
+            return ()
         with self._lock:
             return tuple(self._labels)
 

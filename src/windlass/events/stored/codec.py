@@ -269,7 +269,7 @@ def decode_known(skeleton: bytes, body: bytes, *, seq: int = 0, salt: str = "") 
 
 def require_readable(cls: type[Event], skeleton: bytes, body: bytes) -> None:
     """Raises `CodecError`, with the path, for an encoded event of ours that no reader would take."""
-    if is_too_deep(skeleton) or is_too_deep(body):
+    if is_too_deep(skeleton + body):  # side by side they are as deep as the deeper one
         raise CodecError(f"{tag_of(cls)}: nested deeper than {NESTING_MAX} levels")
     try:
         _skeleton_decoder(cls).decode(skeleton)

@@ -115,13 +115,12 @@ class Driver:
             todo = [effect for effect in wanted if effect.effect_id not in self.flights and self._may_begin(effect)]
             if self.draining and not todo and not self.flights.working:
                 return Rested(status="drained", reason="this process ends: what is owed waits for the next one")
-            aside = any(not isinstance(effect, SetTimer) for effect in todo)
-            if not owner.state.active and not aside and not self.flights.working:
+            if not owner.state.active and not self.flights.working and _only_timers(todo):
                 rested = await self._rest(wanted)
                 if rested is not None:
                     return rested
                 continue
-            if len(todo) == 1 and not self.flights and not isinstance(todo[0], ASIDE):
+            if len(todo) == 1 and not self.flights and type(todo[0]) not in ASIDE:
                 await self._perform_inline(todo[0])
                 continue
             missed = self._nobody_for(todo)
@@ -187,9 +186,9 @@ class Driver:
                     raise
                 fact = smaller
                 events = await self._report(fact)
-            if isinstance(fact, ModelReplied) and self.owner.hub.listening:
-                self.owner.hub.live([usage_notice(self.owner)])
             if isinstance(fact, ANSWERS):
+                if type(fact) is ModelReplied and self.owner.hub.listening:
+                    self.owner.hub.live([usage_notice(self.owner)])
                 outcome = RequestOutcome(fact, events) if events is not None else None
                 self.outcomes.tell(fact.request_id, outcome)
         elif done is not None:
@@ -318,6 +317,11 @@ class Driver:
         self._changed.set()
         if self._inline is not None:
             self.flights.do("inbox", self.mailbox.fold_inbox)
+
+
+def _only_timers(effects: list[AnyEffect]) -> bool:
+    """Whether there is nothing to do, but perhaps times to wait for."""
+    return all(isinstance(effect, SetTimer) for effect in effects)
 
 
 def usage_notice(owner: Owner) -> UsageReported:

@@ -43,11 +43,11 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 
 
 class _Places(dict[type[Event], tuple[Callable[[int], bool], int]]):
-    """For each kind of event whether its logger takes a level, and the level it is told at (0 if it is for each to
-    say), found out as they come."""
+    """For each kind of event whether its logger takes a level, and the least level it may be told at, found out as they
+    come."""
 
     def __missing__(self, kind: type[Event]) -> tuple[Callable[[int], bool], int]:
-        self[kind] = place = _logger(kind).isEnabledFor, _level(kind)
+        self[kind] = place = _logger(kind).isEnabledFor, _level(kind) or logging.DEBUG
         return place
 
 
@@ -59,6 +59,7 @@ def _logger(kind: type[Event]) -> logging.Logger:
 
 
 def _level(kind: type[Event]) -> int:
+    """The level that a kind of event is told at; 0 if it is for each to say."""
     if kind in (NoticeGiven, ToolFinished):
         return 0
     return logging.WARNING if issubclass(kind, WARNINGS) else logging.INFO if issubclass(kind, NEWS) else logging.DEBUG
@@ -74,14 +75,16 @@ def _level_of(event: Event) -> int:
 def log_events(key: Key, seq: int, events: list[Event]) -> None:
     """Tells loggers what was committed. `seq` is the place of the first event."""
     for event in events:
-        is_heard, level = _places[type(event)]
-        if is_heard(level or _level_of(event)):
+        takes, level = _places[type(event)]
+        if takes(level):
             _tell(key, seq, event)
         seq += 1
 
 
 def _tell(key: Key, seq: int, event: Event) -> None:
     logger, level = _logger(type(event)), _level(type(event)) or _level_of(event)
+    if not logger.isEnabledFor(level):
+        return
     about = {"tenant": key.tenant, "session": key.session, "seq": seq, "event": event}
     logger.log(level, "%s#%d %s", key.session, seq, f"{name_of(event)}{_fields(event)}", extra=about)
     if isinstance(body := getattr(event, "body", None), ResultBody) and body.private_error:

@@ -150,7 +150,8 @@ class Hub:
         self.seq = 0
         self.so_far: Callable[[], list[Live]] | None = None
         """What the open attempt has streamed so far: a late listener gets it first."""
-        self._hearing = 0
+        self.hearing = 0
+        """How many want to hear what is being written, and not only what is committed."""
         self.terminal: Terminal | None = None
         """How the last run ended, if nothing was committed since."""
 
@@ -158,11 +159,6 @@ class Hub:
     def listening(self) -> bool:
         """Whether anyone listens at all."""
         return bool(self._subscriptions)
-
-    @property
-    def hearing(self) -> bool:
-        """Whether anyone wants to hear what is being written, and not only what is committed."""
-        return self._hearing > 0
 
     def subscribe(self, *, live: bool = True, buffer_max: int = BUFFER_MAX) -> Subscription:
         if self._shared is None:
@@ -173,13 +169,13 @@ class Hub:
             subscription.close()
             return subscription
         self._subscriptions[subscription] = None
-        self._hearing += live
+        self.hearing += live
         return subscription
 
     def leave(self, subscription: Subscription) -> None:
         if subscription in self._subscriptions:
             del self._subscriptions[subscription]
-            self._hearing -= subscription.live
+            self.hearing -= subscription.live
         if not self._subscriptions:
             self._shared = None
 
@@ -220,7 +216,7 @@ class Hub:
 
     def live(self, deltas: list[Live]) -> None:
         """Tells everyone what is being written; nothing of it is kept."""
-        if self._hearing and self._shared is not None:
+        if self.hearing and self._shared is not None:
             self._shared.stream(deltas)
             self._wake(True)
 

@@ -16,6 +16,7 @@ from .schema import SEQ_BITS, SEQ_MASK
 
 COLUMNS = "place, last_seq, at_ms, epoch, hash, data, crc"
 """What `sealed_of` reads."""
+INSERT = f"INSERT INTO appends({COLUMNS}) VALUES(?, ?, ?, ?, ?, ?, ?)"
 UNREADABLE = (TypeError, ValueError, AttributeError)
 """What comes of a row whose columns are not of their kinds any more."""
 
@@ -35,18 +36,10 @@ def _sum(first_seq: int, last_seq: int, at_ms: int, epoch: int, prev_hash: str, 
 
 def insert(cursor: apsw.Cursor, sid: int, sealed: Sealed) -> None:
     """Puts an append behind the others of its session."""
-    cursor.execute(
-        f"INSERT INTO appends({COLUMNS}) VALUES(?, ?, ?, ?, ?, ?, ?)",
-        (
-            sid << SEQ_BITS | sealed.first_seq,
-            sealed.last_seq,
-            sealed.at_ms,
-            sealed.epoch,
-            sealed.hash,
-            sealed.data,
-            checksum(sealed),
-        ),
-    )
+    first_seq, last_seq, at_ms, epoch = sealed.first_seq, sealed.last_seq, sealed.at_ms, sealed.epoch
+    digest, data = sealed.hash, sealed.data
+    crc = _sum(first_seq, last_seq, at_ms, epoch, sealed.prev_hash, digest, data)
+    cursor.execute(INSERT, (sid << SEQ_BITS | first_seq, last_seq, at_ms, epoch, digest, data, crc))
 
 
 def sealed_of(key: Key, row: Any, seq: int, chain: str) -> Sealed:

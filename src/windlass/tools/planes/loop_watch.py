@@ -40,12 +40,14 @@ class LoopWatch:
         self.loop_thread = 0
         self._lock = threading.Lock()
         self._begun = threading.Event()
+        """Set as long as there is something to look at. Only the thread clears it, some time after the last tool: most
+        tools end at once, and each would have to wake it."""
         self._thread: threading.Thread | None = None
 
     def begins(self) -> None:
         """An async tool begins. On the loop."""
         self.running += 1
-        if self.running == 1 and self._looks:
+        if self._looks and not self._begun.is_set():
             self.loop_thread = threading.get_ident()
             self._begun.set()
             with self._lock:
@@ -56,8 +58,6 @@ class LoopWatch:
     def ends(self) -> None:
         """It has ended. On the loop."""
         self.running -= 1
-        if self.running == 0:
-            self._begun.clear()
 
     def _look(self) -> None:
         seen, times = 0, 0
@@ -73,6 +73,10 @@ class LoopWatch:
             if context is not None and times == LOOKS:
                 self._tell(context)
             threading.Event().wait(LOOK_S)
+            if self.running == 0:
+                self._begun.clear()
+                if self.running:  # one began before it was cleared, and saw it set
+                    self._begun.set()
 
     def _tell(self, context: ToolContext) -> None:
         where = _innermost(self.loop_thread)
