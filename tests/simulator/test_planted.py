@@ -234,7 +234,7 @@ def starts_a_job_again_to_keep_it(patch: pytest.MonkeyPatch) -> None:
 
 def forgets_jobs_with_their_owner(patch: pytest.MonkeyPatch) -> None:
     watched = jobs.owes
-    owes = tuple((lambda state: ()) if each is watched else each for each in parts.TABLES.owes)
+    owes = tuple((keeps, (lambda state: ()) if each is watched else each) for keeps, each in parts.TABLES.owes)
     patch.setattr(parts, "TABLES", msgspec.structs.replace(parts.TABLES, owes=owes))
 
 

@@ -4,7 +4,6 @@ returns. Each question goes over the list of parts."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 from typing import assert_never
 
 import msgspec
@@ -28,7 +27,7 @@ from windlass.kernel.state import State
 
 def owed(state: State) -> tuple[AnyEffect, ...]:
     """The effects that should be under way now. Only intents of the current epoch are among them."""
-    return tuple(chain.from_iterable([owes(state) for owes in parts.TABLES.owes]))
+    return tuple([effect for keeps, owes in parts.TABLES.owes if keeps(state) for effect in owes(state)])
 
 
 def owed_at_rest(state: State) -> bool:
@@ -38,7 +37,7 @@ def owed_at_rest(state: State) -> bool:
 
 def opens(state: State) -> list[Open]:
     """All that is open, in the order of the parts."""
-    return list(chain.from_iterable([of_part(state) for of_part in parts.TABLES.opens]))
+    return [thing for keeps, of_part in parts.TABLES.opens if keeps(state) for thing in of_part(state)]
 
 
 def needs(state: State) -> Iterator[int]:

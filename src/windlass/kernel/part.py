@@ -7,6 +7,7 @@ slice is changed by a verb of that part, or by the part itself when it hears of 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -28,6 +29,9 @@ Check = Callable[["State", Any], None]
 """Raises `Refused` unless the fact may come now. Changes nothing."""
 Then = Callable[["State", Any], Decisions]
 """The decisions that follow from a fact; each is folded before the next is asked for."""
+
+Kept = Callable[["State"], Any]
+"""What a part keeps in the state; as good as false if that is nothing."""
 
 Why = Literal["interrupted", "cancelled", "superseded", "not_carried_over"]
 """Why all that is open is closed."""
@@ -106,6 +110,9 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """How each of its decisions is folded; None for those that are for readers only."""
     hears: Mapping[type[Event], Arm] = {}
     """How its slice changes with another part's event, after that part has folded it. For rare events only."""
+    keeps: str = ""
+    """Where in the state the things are that it owes something for or has open, `timers.open`: while there is nothing
+    there it is asked for neither. Without a place it is asked each time."""
     owes: Callable[[State], Iterable[AnyEffect]] | None = None
     """The effects that should be under way now."""
     opens: Callable[[State], Iterable[Open]] | None = None
@@ -133,8 +140,9 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True):
     facts: dict[type[Fact], Row]
     owner: dict[type[Event], str]
     """The part that each event belongs to."""
-    owes: tuple[Callable[[State], Iterable[AnyEffect]], ...]
-    opens: tuple[Callable[[State], Iterable[Open]], ...]
+    owes: tuple[tuple[Kept, Callable[[State], Iterable[AnyEffect]]], ...]
+    """Each with what says whether there is anything to ask about; so are `opens`."""
+    opens: tuple[tuple[Kept, Callable[[State], Iterable[Open]]], ...]
     stop: tuple[Callable[[State, Why], Decisions], ...]
     """In the opposite order: what rests on another thing is closed before it."""
     taken_over: tuple[Callable[[State, SessionResumed], Decisions], ...]
@@ -167,8 +175,8 @@ def assemble(parts: tuple[Part, ...]) -> Tables:
         fold={kind: _one(found) for kind, found in arms.items()},
         facts={kind: row for part in parts for kind, row in part.facts.items()},
         owner=owner,
-        owes=tuple(part.owes for part in parts if part.owes is not None),
-        opens=tuple(part.opens for part in parts if part.opens is not None),
+        owes=tuple((_kept(part), part.owes) for part in parts if part.owes is not None),
+        opens=tuple((_kept(part), part.opens) for part in parts if part.opens is not None),
         stop=tuple(part.stop for part in reversed(parts) if part.stop is not None),
         taken_over=tuple(part.taken_over for part in parts if part.taken_over is not None),
         forked=tuple(part.forked for part in parts if part.forked is not None),
@@ -177,6 +185,10 @@ def assemble(parts: tuple[Part, ...]) -> Tables:
         reserves=tuple(part.reserves for part in parts if part.reserves is not None),
         tells=tuple(part.tells for part in parts if part.tells is not None),
     )
+
+
+def _kept(part: Part) -> Kept:
+    return operator.attrgetter(part.keeps) if part.keeps else lambda state: True
 
 
 def _one(arms: list[Arm]) -> Arm:

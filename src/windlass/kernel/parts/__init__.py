@@ -72,8 +72,9 @@ TABLES = assemble(PARTS)
 
 def opens(state: State) -> Iterator[Open]:
     """All that is open: requests, calls, what was asked of people, children, times that must come."""
-    for of_part in TABLES.opens:
-        yield from of_part(state)
+    for keeps, of_part in TABLES.opens:
+        if keeps(state):
+            yield from of_part(state)
 
 
 def owed_by_people(things: Iterable[Open]) -> list[Open]:

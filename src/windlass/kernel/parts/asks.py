@@ -353,7 +353,7 @@ def stop(state: State, why: Why) -> Decisions:
 
 
 def owes(state: State) -> Iterable[AskPerson]:
-    if not state.asks.open or not state.active:
+    if not state.active:
         return ()
     groups: dict[str, list[Ask]] = {}
     for ask in state.asks.open.values():
@@ -382,8 +382,6 @@ def _grows(state: State, ask: Ask) -> bool:
 
 
 def opens(state: State) -> Iterable[Open]:
-    if not state.asks.open:
-        return ()
     return [
         Open(kind=ask.kind, open_id=ask.ask_id, by="people", seq=ask.seq, tool=ask.tool)
         for ask in state.asks.open.values()
@@ -417,6 +415,7 @@ PART = Part(
     },
     hears={SessionResumed: session_resumed, SessionForked: carried_over, SessionImported: carried_over},
     stop=stop,
+    keeps="asks.open",
     owes=owes,
     opens=opens,
     needs=needs,

@@ -378,8 +378,6 @@ def stop(state: State, why: Why) -> Decisions:
 def owes(state: State) -> Iterable[StartChild]:
     """Owed while a run waits for it, until it has begun if nobody waits, and until its end is there if it is to end:
     starting a child that is there changes nothing."""
-    if not state.children.open:
-        return ()
     return [_start_of(child) for child in state.children.open.values() if _is_owed(state, child)]
 
 
@@ -407,11 +405,7 @@ def _start_of(child: Child) -> StartChild:
     )
 
 
-def opens(state: State) -> Iterable[Open]:
-    return _open_children(state) if state.children.open else ()
-
-
-def _open_children(state: State) -> Iterator[Open]:
+def opens(state: State) -> Iterator[Open]:
     for child in state.children.open.values():
         held_up = child.mode == "foreground" and not child.stopping
         if child.status == "asked" and not child.stopping:
@@ -547,6 +541,7 @@ PART = Part(
     decisions={ChildStarted: child_started, ChildStopped: child_stopped, ChildTold: None},
     hears={SessionForked: carried_over, SessionImported: carried_over},
     stop=stop,
+    keeps="children.open",
     owes=owes,
     opens=opens,
     reserves=reserves,

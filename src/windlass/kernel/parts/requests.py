@@ -349,7 +349,7 @@ def drop(state: State, name: str) -> ModelDropped:
 
 
 def owes(state: State) -> Iterable[CallModel]:
-    if not state.requests.open or not state.active:
+    if not state.active:
         return ()
     left = budgets.time_left_ms(state)
     return [
@@ -369,8 +369,6 @@ def owes(state: State) -> Iterable[CallModel]:
 
 
 def opens(state: State) -> Iterable[Open]:
-    if not state.requests.open:
-        return ()
     return [
         Open(
             kind="model",
@@ -415,6 +413,7 @@ PART = Part(
         RunStarted: run_started,
         **dict.fromkeys((RunCompleted, RunFailed, RunCancelled, RunInterrupted, RunAsked, RunSlept), run_ended),
     },
+    keeps="requests.open",
     owes=owes,
     opens=opens,
     works=works,

@@ -223,8 +223,6 @@ def owes(state: State) -> Iterable[ComputeTimes | BeginOccurrence]:
 
 
 def opens(state: State) -> Iterable[Open]:
-    if not state.schedule.open:
-        return ()
     return [
         Open(kind="occurrence", open_id=each.occurrence_id, by="us", seq=each.seq)
         for each in state.schedule.open.values()
@@ -245,6 +243,7 @@ PART = Part(
         SessionForked: carried_over,
         SessionImported: carried_over,
     },
+    keeps="schedule.plan",
     owes=owes,
     opens=opens,
     forked=forked,

@@ -113,8 +113,6 @@ def stop(state: State, why: Why) -> Decisions:
 
 
 def owes(state: State) -> Iterable[SetTimer]:
-    if not state.timers.open:
-        return ()
     return [
         SetTimer(effect_id=timer.timer_id, timer_id=timer.timer_id, at_ms=timer.at_ms, kind=timer.kind)
         for timer in state.timers.open.values()
@@ -122,8 +120,6 @@ def owes(state: State) -> Iterable[SetTimer]:
 
 
 def opens(state: State) -> Iterable[Open]:
-    if not state.timers.open:
-        return ()
     return [
         Open(kind="timer", open_id=timer.timer_id, by="time", seq=timer.seq, at_ms=timer.at_ms)
         for timer in state.timers.open.values()
@@ -136,6 +132,7 @@ PART = Part(
     decisions={TimerSet: timer_set, TimerCancelled: timer_cancelled},
     hears=dict.fromkeys((RunCompleted, RunFailed, RunCancelled, RunInterrupted, RunAsked), run_ended),
     stop=stop,
+    keeps="timers.open",
     owes=owes,
     opens=opens,
 )

@@ -156,6 +156,7 @@ PART = Part(
         RunStarted: moved_on,
         RewindReceived: rewound,
     },
+    keeps="workspace.restoring",
     owes=owes,
     needs=needs,
 )

@@ -65,8 +65,6 @@ def check_archived(state: State, fact: ContextArchived) -> None:
 
 
 def owes(state: State) -> Iterable[PageOut]:
-    if not state.archive.paged:
-        return ()
     return [PageOut(effect_id=f"page/{seq}", paged_seq=seq) for seq in state.archive.paged]
 
 
@@ -78,5 +76,6 @@ PART = Part(
     },
     decisions={ContextPagedOut: context_paged_out},
     hears={SessionForked: session_forked},
+    keeps="archive.paged",
     owes=owes,
 )

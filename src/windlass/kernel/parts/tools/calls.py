@@ -17,7 +17,7 @@ the call goes back to the beginning. However it ends, it is closed once, by the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal, assert_never
 
 import msgspec
@@ -693,7 +693,7 @@ def unsettled(state: State) -> bool:
 
 
 def owes(state: State) -> Iterator[AnyEffect]:
-    if not state.calls.by_id or not state.active:
+    if not state.active:
         return
     left = budgets.time_left_ms(state)
     for call in state.calls.by_id.values():
@@ -720,11 +720,7 @@ def owes(state: State) -> Iterator[AnyEffect]:
                 assert_never(call.status)
 
 
-def opens(state: State) -> Iterable[Open]:
-    return _open_calls(state) if state.calls.by_id else ()
-
-
-def _open_calls(state: State) -> Iterator[Open]:
+def opens(state: State) -> Iterator[Open]:
     for call in state.calls.by_id.values():
         asked = call.status in ("asked", "answering") and call.ask_id is not None
         if asked or call.status in ("child", "closed"):
@@ -792,6 +788,7 @@ PART = Part(
     hears={SessionResumed: session_resumed},
     stop=stop,
     taken_over=taken_over,
+    keeps="calls.by_id",
     owes=owes,
     opens=opens,
     needs=needs,

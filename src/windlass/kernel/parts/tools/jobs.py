@@ -209,8 +209,6 @@ def forked(state: State) -> Decisions:
 
 def owes(state: State) -> Iterable[WatchJob]:
     """Owed until the end is there, also by a session at rest; one that is detached keeps no session busy."""
-    if not state.jobs.open:
-        return ()
     return [
         WatchJob(
             effect_id=f"{job.job_id}/{'stop' if job.stopping else 'watch'}",
@@ -239,6 +237,7 @@ PART = Part(
         RunFailed: run_stopped,
         RunCancelled: run_stopped,
     },
+    keeps="jobs.open",
     owes=owes,
     forked=forked,
 )
