@@ -148,7 +148,7 @@ def encode_event(event: Event, salt: Callable[[], str]) -> tuple[bytes, bytes, s
     """The same for an event of ours."""
     if event.erased is not None:
         raise CodecError(f"{tag_of(event)}: an erased event cannot be written again")
-    content: Any = cast(Any, event).body if type(event) in _BODIED else None
+    content: Any = event.body if type(event) in _BODIED else None  # type: ignore[attr-defined]
     try:
         if content is None:
             skeleton, body = _encoder.encode(event), b""

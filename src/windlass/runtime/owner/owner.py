@@ -29,6 +29,7 @@ from windlass.events.values.blocks import refs_in
 from windlass.events.values.items import HistoryItem
 from windlass.kernel import log
 from windlass.kernel.owed import needs
+from windlass.kernel.part import Send
 from windlass.kernel.state import STATE_VERSION, State
 from windlass.kernel.step import step
 from windlass.kernel.tells import messages
@@ -177,7 +178,8 @@ class Owner:
         if folded.appends and not self.store.capabilities.sends:
             last = folded.appends[-1]
             known = [event for event in last.events if isinstance(event, Event)]
-            await self._send_apart(await self._messages(last.first_seq, known))
+            sends = messages(state, last.first_seq, known)
+            await self._send_apart(await self._filled(last.first_seq, known, sends))
         self.tell_waiters()
 
     async def _set_clock(self, log_ms: int) -> None:
@@ -316,7 +318,8 @@ class Owner:
                 if holds_secret(sealed) and (clean := without_secrets(fact)) is not fact:
                     fact = clean  # memory is folded anew: what it holds must be what is kept
                     continue
-                sends = await self._messages(seq, events)
+                to_send = messages(self.state, seq, events)
+                sends = await self._filled(seq, events, to_send) if to_send else ()
                 await self._append(sealed, takes, blobs, self._dispatches_once(events), sends)
             except FINAL:
                 raise
@@ -352,17 +355,14 @@ class Owner:
         codec.require_readable(type(fact), entries[0][0], entries[0][1])
         return events, record.seal(self.hash, seq, state.now_ms, self.epoch, entries)
 
-    async def _messages(self, seq: int, events: list[Event]) -> list[Message]:
+    async def _filled(self, seq: int, events: list[Event], sends: list[Send]) -> list[Message]:
         """What an append says to other sessions, content included."""
-        found = messages(self.state, seq, events)
-        if not found:
-            return []
-        wanted = [send.content_seq for send in found if send.content_seq is not None and send.content_seq < seq]
+        wanted = [send.content_seq for send in sends if send.content_seq is not None and send.content_seq < seq]
         missing = [number for number in wanted if self.memory.known(number) is None]
         if missing:
             await self.memory.fetch(missing)
         here = dict(enumerate(events, start=seq))
-        return [posted(self.state, send, events, lambda at: here.get(at) or self.memory.known(at)) for send in found]
+        return [posted(self.state, send, events, lambda at: here.get(at) or self.memory.known(at)) for send in sends]
 
     async def _send_apart(self, sends: Sequence[Message]) -> None:
         """Puts messages into inboxes of a store that does not do so with an append."""

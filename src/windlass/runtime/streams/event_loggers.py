@@ -39,15 +39,17 @@ NEWS = (
     QuestionRequested,
     TimerFired,
 )
+VARIED: dict[type[Event], int] = {NoticeGiven: logging.ERROR, ToolFinished: logging.INFO}
+"""Kinds of which each event says its level itself, with the highest that it may say."""
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 class _Places(dict[type[Event], tuple[Callable[[int], bool], int]]):
-    """For each kind of event whether its logger takes a level, and the least level it may be told at, found out as they
-    come."""
+    """For each kind of event whether its logger takes a level, and the highest level it may be told at, found out as
+    they come."""
 
     def __missing__(self, kind: type[Event]) -> tuple[Callable[[int], bool], int]:
-        self[kind] = place = _logger(kind).isEnabledFor, _level(kind) or logging.DEBUG
+        self[kind] = place = _logger(kind).isEnabledFor, _level(kind) or VARIED[kind]
         return place
 
 
@@ -60,7 +62,7 @@ def _logger(kind: type[Event]) -> logging.Logger:
 
 def _level(kind: type[Event]) -> int:
     """The level that a kind of event is told at; 0 if it is for each to say."""
-    if kind in (NoticeGiven, ToolFinished):
+    if kind in VARIED:
         return 0
     return logging.WARNING if issubclass(kind, WARNINGS) else logging.INFO if issubclass(kind, NEWS) else logging.DEBUG
 
