@@ -3,6 +3,7 @@ faults share. One source of choices decides everything, so a failure is repeated
 
 from __future__ import annotations
 
+import operator
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -255,6 +256,7 @@ class Chaos:
     def _after(self) -> None:
         self._feed()
         self.checker.rest(self.session.state)
+        self._check_kept()
         assert not isinstance(self.session.state.phase, Between), "an append ended between two turns"
 
     def _feed(self) -> None:
@@ -279,6 +281,14 @@ class Chaos:
         assert not state.queue.waiting, f"prompts still wait: {state.queue.waiting}"
         self.checker.idle(state)
         assert not self.checker.open_commands
+
+    def _check_kept(self) -> None:
+        """A part that keeps nothing is not asked what it owes and has open, so it must have nothing to say."""
+        state = self.session.state
+        for part in parts.PARTS:
+            if part.keeps and not operator.attrgetter(part.keeps)(state):
+                said = [*(part.owes(state) if part.owes else ()), *(part.opens(state) if part.opens else ())]
+                assert not said, (part.name, said)
 
     def _due(self) -> Fact | None:
         state = self.session.state
