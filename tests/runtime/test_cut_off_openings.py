@@ -46,7 +46,12 @@ class Gate:
 
 
 def _place(leases: type[Any], log: type[Any], place: str) -> tuple[type[Any], str]:
-    return {"claim": (leases, "claim"), "append": (log, "append"), "bind": (SessionInstructions, "begin")}[place]
+    places: dict[str, tuple[type[Any], str]] = {
+        "claim": (leases, "claim"),
+        "append": (log, "append"),
+        "bind": (SessionInstructions, "begin"),
+    }
+    return places[place]
 
 
 async def _opened(runtime: windlass.Runtime, agent: windlass.Agent, found: Session | None, verb: str) -> None:
