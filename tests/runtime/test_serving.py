@@ -62,6 +62,19 @@ async def test_a_run_waits_for_the_client_that_serves_beside_it():
         await sound(session)
 
 
+async def test_whoever_serves_for_ever_does_so_until_the_runtime_is_closed():
+    agent = browser(call("open_tab", url="a.html"), "it is open")
+    rt = await windlass.open(agents=[agent]).start()
+    session = await rt.session(agent, "s")
+    async with session.serve(open_tab) as serving:
+        waiting = asyncio.ensure_future(serving.wait())
+        await session.prompt("go")
+        assert (await session.result()).text == "it is open"
+        assert not waiting.done()
+        await rt.close()
+        await waiting
+
+
 async def test_without_a_client_the_run_ends_asked_and_one_that_comes_later_goes_on_with_it():
     agent = browser(call("open_tab", url="a.html"), "it is open")
     async with windlass.open(agents=[agent]) as rt:
