@@ -224,6 +224,31 @@ async def test_a_client_that_leaves_gives_its_call_up_and_the_next_one_gets_it()
         await sound(session)
 
 
+async def test_a_client_has_left_when_its_tools_have_cleaned_up():
+    entered: list[str] = []
+    cleaned: list[str] = []
+
+    @windlass.tool(name="open_tab")
+    async def stuck(url: str) -> str:
+        "Opens a tab."
+        entered.append(url)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            for _ in range(3):
+                await asyncio.sleep(0)
+            cleaned.append(url)
+        return "never"
+
+    agent = browser(call("open_tab", url="a.html"), "it is open")
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        async with session.serve(stuck):
+            await session.prompt("go")
+            await until(lambda: entered)
+        assert cleaned == ["a.html"]
+
+
 async def test_result_does_not_wait_for_a_client_that_leaves_or_hands_the_call_on():
     @windlass.tool(name="open_tab")
     async def stuck(url: str) -> str:
