@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import windlass
-from windlass.runtime.hooks.hook import Allowed, Changed, Denied, Hook, Moment
+from windlass.runtime.hooks.hook import Allowed, Asked, Changed, Denied, Hook, Moment
 from windlass.runtime.hooks.judge import judge_guard
 from windlass.testing.scripted import ScriptedModel, call
 
@@ -106,6 +106,25 @@ async def denied(stage: Stage) -> None:
             await session.wait_idle()
 
 
+def asking(moment: Moment) -> Any:
+    return Asked(message="a person should see this")
+
+
+async def asked(stage: Stage) -> None:
+    """A guard that wants a person asked about what the policy allows."""
+    hooks = [Hook(point="before_tool", run=asking, kind="guard")]
+    agent = windlass.Agent(
+        "careful", model=scripted(call("look", name="a"), "done"), tools=[look], hooks=hooks, settings=QUICK
+    )
+    async with stage.open(agent) as rt:
+        session = await stage.session(rt, agent, "hook_asked")
+        await session.prompt("look at a")
+        await session.wait_idle()
+        (request,) = await session.requests()
+        await session.approve(request.request_id, digest=request.digest, actor="ada")
+        await session.wait_idle()
+
+
 async def judged(stage: Stage) -> None:
     """A judge that asks a model, and a tool that asks one: answered, failed, tried again."""
     from windlass.testing.scripted import fail
@@ -133,4 +152,4 @@ async def judged(stage: Stage) -> None:
         await stage.said(await stage.session(rt, agent, "asides"), "translate a")
 
 
-SCENARIOS = {"hooks": rulings, "hooks_denied": denied, "asides": judged}
+SCENARIOS = {"hooks": rulings, "hooks_denied": denied, "hooks_asked": asked, "asides": judged}

@@ -13,7 +13,6 @@ from windlass.events.values.blocks import FileAttachment
 from windlass.events.values.specs import Grant
 from windlass.testing.scripted import call, call_malformed, turn
 from windlass.tools.description import Description
-from windlass.tools.shell.shell_description import shell_description
 
 from .stage import QUICK, Stage, priced, scripted
 
@@ -22,16 +21,6 @@ from .stage import QUICK, Stage, priced, scripted
 def pay(invoice: str, cents: int) -> str:
     "Pay an invoice."
     return f"paid {invoice}"
-
-
-def described_shell(args: dict[str, Any], place: Any) -> Description:
-    return shell_description({**args, "intention": "look for the file"}, place)
-
-
-@windlass.tool(kind="shell", traits=("execute",), describe=described_shell)
-async def shell(ctx: windlass.ToolContext, command: str) -> str:
-    "Run a command."
-    return str((await ctx.run(["/bin/sh", "-c", "true"])).exit_code)
 
 
 def write_description(args: dict[str, Any], place: Any) -> Description:
@@ -110,7 +99,11 @@ async def permissions(stage: Stage) -> None:
     (notes / "a.txt").write_text("a note\n")
     model = priced(
         [
-            call("shell", command="find . -name '*.txt' > notes.txt; curl https://example.com/$PAGE"),
+            call(
+                "shell",
+                command="find . -name '*.txt' > notes.txt; curl http://127.0.0.1:9/$PAGE",
+                intention="look for the file",
+            ),
             call("write", path="a.txt", text="a note"),
             call("fetch", url="https://example.com/"),
             call("read", path="a.txt"),
@@ -123,10 +116,10 @@ async def permissions(stage: Stage) -> None:
         call("write", path="b.txt", text="x"),
     )
     policy = windlass.Policy(rules=[windlass.ask("*", reason="a person decides")])
-    tools = [shell, write, fetch, pay, *windlass.file_tools(notes, ["read"])]
+    tools = ["shell", write, fetch, pay, *windlass.file_tools(notes, ["read"])]
     agent = windlass.Agent("clerk", model=model, tools=tools, policy=policy, settings=QUICK)
-    async with stage.open(agent) as rt:
-        session = await stage.session(rt, agent, "permissions")
+    async with stage.open(agent, jobs=stage.folder / "jobs") as rt:
+        session = await stage.session(rt, agent, "permissions", workspace=notes)
         await session.prompt("do it all")
         await session.result()
         asked = {each.tool: each for each in await stage.until(session, PermissionRequested, 5)}

@@ -17,6 +17,7 @@ from windlass.events.commands import PromptBody, PromptReceived
 from windlass.events.errors import NotFound
 from windlass.events.turns import ModelReplied
 from windlass.events.values.blocks import (
+    DirectoryAttachment,
     Document,
     DocumentAttachment,
     FileAttachment,
@@ -310,6 +311,26 @@ async def test_all_texts_together_have_a_bound(folder):
     assert len(texts) == 4
     assert TEXT_BYTES_ALL_MAX - 400 < sum(map(len, texts)) < TEXT_BYTES_ALL_MAX + 1_000
     assert ["left out" in text for text in texts] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        FileAttachment(path="a.txt", content=Text(text="z" * 3 * TEXT_BYTES_MAX)),
+        SelectionAttachment(
+            path="a.txt",
+            text="z" * 3 * TEXT_BYTES_MAX,
+            start=Position(line=0, character=0),
+            end=Position(line=1, character=0),
+        ),
+        DirectoryAttachment(path="many", listing="z" * 3 * TEXT_BYTES_MAX),
+    ],
+    ids=["file", "selection", "directory"],
+)
+async def test_a_text_that_its_sender_read_itself_has_the_same_bound(given):
+    text = await content(given)
+    assert text.count("z") == TEXT_BYTES_MAX
+    assert f"left out: {2 * TEXT_BYTES_MAX:,} of {3 * TEXT_BYTES_MAX:,} bytes, at the end" in text
 
 
 async def test_a_directory_of_thousands_is_listed_in_part(folder):

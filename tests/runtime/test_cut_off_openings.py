@@ -46,7 +46,12 @@ class Gate:
 
 
 def _place(leases: type[Any], log: type[Any], place: str) -> tuple[type[Any], str]:
-    return {"claim": (leases, "claim"), "append": (log, "append"), "bind": (SessionInstructions, "begin")}[place]
+    places: dict[str, tuple[type[Any], str]] = {
+        "claim": (leases, "claim"),
+        "append": (log, "append"),
+        "bind": (SessionInstructions, "begin"),
+    }
+    return places[place]
 
 
 async def _opened(runtime: windlass.Runtime, agent: windlass.Agent, found: Session | None, verb: str) -> None:
@@ -121,3 +126,22 @@ async def test_a_runtime_that_is_closed_while_it_resumes_what_is_owed_gives_the_
     await runtime.close()
     async with windlass.open(tmp_path / kept) as looker:
         assert await looker.store.leases.holder(KEY, now_ms=0) is None
+
+
+async def test_whoever_waits_for_a_session_that_another_is_about_to_begin_learns_that_the_runtime_was_closed(
+    tmp_path, monkeypatch, kept
+):
+    agent = agent_of("one")
+    monkeypatch.setattr(host, "ENDING_S", WAIT_S)
+    runtime = await windlass.open(tmp_path / kept, agents=[agent], poll_ms=10).start()
+    await runtime.store.log.create(KEY)
+    await runtime.store.leases.claim(KEY, runner="another", ttl_ms=600_000, now_ms=runtime.ports.now_ms())
+    gate = Gate()
+    gate.put(monkeypatch, STORES[kept][1], "head")
+    opening = asyncio.ensure_future(runtime.session(agent, "s"))
+    await gate.reached.wait()
+    gate.open.set()
+    closing = asyncio.ensure_future(runtime.close())
+    with pytest.raises(windlass.UsageError, match="this runtime is closed"):
+        await opening
+    await closing

@@ -62,6 +62,19 @@ async def test_a_run_waits_for_the_client_that_serves_beside_it():
         await sound(session)
 
 
+async def test_whoever_serves_for_ever_does_so_until_the_runtime_is_closed():
+    agent = browser(call("open_tab", url="a.html"), "it is open")
+    rt = await windlass.open(agents=[agent]).start()
+    session = await rt.session(agent, "s")
+    async with session.serve(open_tab) as serving:
+        waiting = asyncio.ensure_future(serving.wait())
+        await session.prompt("go")
+        assert (await session.result()).text == "it is open"
+        assert not waiting.done()
+        await rt.close()
+        await waiting
+
+
 async def test_without_a_client_the_run_ends_asked_and_one_that_comes_later_goes_on_with_it():
     agent = browser(call("open_tab", url="a.html"), "it is open")
     async with windlass.open(agents=[agent]) as rt:
@@ -209,6 +222,31 @@ async def test_a_client_that_leaves_gives_its_call_up_and_the_next_one_gets_it()
         ((_, _, _, content),) = await results(session)
         assert content == (Data(value={"opened": "a.html", "key": entered[0]}),)
         await sound(session)
+
+
+async def test_a_client_has_left_when_its_tools_have_cleaned_up():
+    entered: list[str] = []
+    cleaned: list[str] = []
+
+    @windlass.tool(name="open_tab")
+    async def stuck(url: str) -> str:
+        "Opens a tab."
+        entered.append(url)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            for _ in range(3):
+                await asyncio.sleep(0)
+            cleaned.append(url)
+        return "never"
+
+    agent = browser(call("open_tab", url="a.html"), "it is open")
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        async with session.serve(stuck):
+            await session.prompt("go")
+            await until(lambda: entered)
+        assert cleaned == ["a.html"]
 
 
 async def test_result_does_not_wait_for_a_client_that_leaves_or_hands_the_call_on():

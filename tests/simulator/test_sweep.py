@@ -14,6 +14,9 @@ from windlass.testing.simulator.places import HARD_PLACES
 from windlass.testing.simulator.world import CRASHES_MIN, RUNS_MIN
 
 WORLDS = 1_000
+WORLDS_MAX = 2_000
+"""How many worlds are lived through at most until together they have been everywhere: the course of a seed is not the
+same in every version of Python, and some places are rare."""
 CHUNK = 100
 LONG_SEEDS = 20_000
 
@@ -55,12 +58,17 @@ def test_no_world_breaks_a_rule(places_of, first):
 
 def test_every_hard_place_was_reached(places_of):
     places: Counter[str] = Counter()
-    for first in range(0, WORLDS, CHUNK):
+    for first in range(0, WORLDS_MAX, CHUNK):
+        if first >= WORLDS and not missing(places):
+            break
         places += places_of(first)
-    assert [place for place in HARD_PLACES if not places[place]] == []
+    assert missing(places) == []
+
+
+def missing(places: Counter[str]) -> list[str]:
+    return [place for place in HARD_PLACES if not places[place]]
 
 
 @pytest.mark.long
 def test_twenty_thousand_worlds_break_no_rule():
-    places = sweep(WORLDS, WORLDS + LONG_SEEDS)
-    assert [place for place in HARD_PLACES if not places[place]] == []
+    assert missing(sweep(WORLDS, WORLDS + LONG_SEEDS)) == []

@@ -41,7 +41,7 @@ class HookRuling(Value, frozen=True, kw_only=True):
 
     hook_id: str
     point: HookPoint
-    outcome: Literal["allowed", "denied", "changed", "failed", "timed_out"]
+    outcome: Literal["allowed", "denied", "asked", "changed", "failed", "timed_out"]
     reason: HookReason | None = None
     message: str = ""
     fatal: bool = False
@@ -53,6 +53,11 @@ class HookRuling(Value, frozen=True, kw_only=True):
     @property
     def denies(self) -> bool:
         return self.outcome == "denied" or (self.guard and self.outcome in ("failed", "timed_out"))
+
+    @property
+    def asks(self) -> bool:
+        """Whether it wants a person asked about the call."""
+        return self.outcome == "asked"
 
 
 class HookRuled(Decision, frozen=True, kw_only=True, tag="hook.ruled"):

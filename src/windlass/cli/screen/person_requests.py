@@ -19,6 +19,7 @@ from windlass.events.questions import QuestionBody, QuestionRequested
 from windlass.events.tools.permissions import (
     AnyDetail,
     Changed,
+    HookDetail,
     PermissionRequested,
     ShellDetail,
     ToolDetail,
@@ -120,7 +121,7 @@ def is_said(subject: str, detail: AnyDetail | None) -> bool:
     """Whether what is shown of a call is its subject and nothing else: it need not be read twice."""
     if isinstance(detail, ShellDetail):
         return detail.command == subject
-    if not isinstance(detail, ToolDetail) or detail.args is None:
+    if not isinstance(detail, ToolDetail | HookDetail) or detail.args is None:
         return False
     try:
         return bool(json.loads(subject) == detail.args)
@@ -160,7 +161,7 @@ def detail_lines(detail: AnyDetail, paint: Paint) -> list[str]:
 
 def detail_text(detail: AnyDetail) -> str:
     """What is to be done, whole."""
-    if isinstance(detail, ToolDetail):
+    if isinstance(detail, ToolDetail | HookDetail):
         return json_text(detail.text or {} if detail.args is None else detail.args)
     if isinstance(detail, ShellDetail):
         return shell_text(detail)

@@ -9,6 +9,9 @@ from windlass.events.values.access import SandboxTerms
 from windlass.events.values.blocks import JsonObject, Value
 from windlass.events.values.specs import Grant, PermissionKind
 
+RequestKind = Literal[PermissionKind, "hook"]
+"""What a request is about: what its call does, or that a hook wants a person asked."""
+
 Scope = Literal["once", "session", "pattern"]
 
 Changed = Literal[
@@ -103,7 +106,17 @@ class ToolDetail(Detail, frozen=True, kw_only=True, tag="tool"):
     text: str | None = None
 
 
-AnyDetail = ShellDetail | WriteDetail | ReadDetail | McpDetail | UrlDetail | MemoryDetail | ToolDetail
+class HookDetail(Detail, frozen=True, kw_only=True, tag="hook"):
+    """Any other tool, with its full arguments, which a hook wants a person asked about."""
+
+    tool: str
+    hook_id: str
+    message: str = ""
+    args: JsonObject | None = None
+    text: str | None = None
+
+
+AnyDetail = ShellDetail | WriteDetail | ReadDetail | McpDetail | UrlDetail | MemoryDetail | ToolDetail | HookDetail
 
 
 class PermissionBody(Value, frozen=True, kw_only=True):
@@ -128,7 +141,7 @@ class PermissionRequested(Decision, frozen=True, kw_only=True, tag="permission.r
     request_id: str
     call_id: str
     tool: str
-    kind: PermissionKind
+    kind: RequestKind
     digest: str
     rule: str = ""
     changed: tuple[Changed, ...] = ()

@@ -34,10 +34,11 @@ from windlass.events.tools.permissions import (
     PermissionDenied,
     PermissionRequested,
     PermissionWithdrawn,
+    RequestKind,
 )
 from windlass.events.values.access import NO_ACCESS, Access
 from windlass.events.values.ids import grant_id
-from windlass.events.values.specs import Grant, PermissionKind
+from windlass.events.values.specs import Grant
 from windlass.kernel.effects import AskPerson
 from windlass.kernel.part import Answers, Decisions, Open, Part, Row, Why, bounded
 from windlass.kernel.parts import runs
@@ -62,7 +63,7 @@ class Ask(msgspec.Struct, kw_only=True, gc=False):
     seq: int
     kind: Literal["permission", "question"]
     tool: str = ""
-    permission_kind: PermissionKind = "tool"
+    permission_kind: RequestKind = "tool"
     question_kind: QuestionKind = "choice"
     digest: str = ""
     rule: str = ""

@@ -14,7 +14,7 @@ from windlass.events.errors import UsageError
 from windlass.events.hooks import HookReason
 from windlass.tools.sandboxes.sandbox import ENV_ALLOWED, environment
 
-from .hook import PAYLOAD_BYTES_MAX, Allowed, Changed, Denied, Moment, Said
+from .hook import PAYLOAD_BYTES_MAX, Allowed, Asked, Changed, Denied, Moment, Said
 
 READ_BYTES = 64 * 1024
 END_S = 1.0
@@ -22,20 +22,23 @@ END_S = 1.0
 
 
 def read_said(data: bytes) -> Said:
-    """What an external hook answered: `{}` if it has nothing to say, `{"decision": "allow"}`, `{"decision": "deny",
-    …}` or `{"value": …}`. Unknown fields are refused: a hook that means something else must not pass by accident."""
+    """What an external hook answered: `{}` if it has nothing to say, `{"decision": "allow"}`, `{"decision": "ask"}`,
+    `{"decision": "deny", …}` or `{"value": …}`. Unknown fields are refused: a hook that means something else must not
+    pass by accident."""
     if not data.strip():
         return None
     answer = msgspec.json.decode(data, type=_Answer)
     if answer.decision == "deny":
         return Denied(message=answer.message, reason=answer.reason, fatal=answer.fatal)
+    if answer.decision == "ask":
+        return Asked(message=answer.message)
     if answer.value is not msgspec.UNSET:
         return Changed(value=answer.value)
     return Allowed(message=answer.message) if answer.decision == "allow" else None
 
 
 class _Answer(msgspec.Struct, forbid_unknown_fields=True):
-    decision: Literal["allow", "deny"] | None = None
+    decision: Literal["allow", "ask", "deny"] | None = None
     message: str = ""
     reason: HookReason = "policy"
     fatal: bool = False

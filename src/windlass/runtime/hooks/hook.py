@@ -56,13 +56,20 @@ class Allowed(Value, frozen=True, kw_only=True):
     message: str = ""
 
 
+class Asked(Value, frozen=True, kw_only=True):
+    """A guard's wish at `before_tool`: a person is asked, whatever the policy allows. What the policy denies is denied
+    nevertheless. `message` is shown to them."""
+
+    message: str = ""
+
+
 class Changed(Value, frozen=True, kw_only=True):
     """A transform's new value."""
 
     value: Any
 
 
-Said = Denied | Allowed | Changed | bool | None
+Said = Denied | Allowed | Asked | Changed | bool | None
 """What a hook may return: None or True lets pass, False is a plain no."""
 
 Function = Callable[[Moment], Said | Awaitable[Said]]

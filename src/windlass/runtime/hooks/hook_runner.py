@@ -19,7 +19,7 @@ from windlass.kernel.parts.tools.gate import matches
 from windlass.runtime.host.ports import Ports
 from windlass.tools.planes.stops import Foreign, own_code
 
-from .hook import PAYLOAD_BYTES_MAX, Allowed, Changed, Denied, Hook, Moment, Said
+from .hook import PAYLOAD_BYTES_MAX, Allowed, Asked, Changed, Denied, Hook, Moment, Said
 from .observers import Observers, is_async
 
 MESSAGE_CHARS_MAX = 1_000
@@ -115,7 +115,7 @@ class HookRunner:
 
     async def _ask(self, hook: Hook, moment: Moment) -> tuple[HookRuling, Said]:
         started = self._ports.monotonic_ms()
-        outcome: Literal["allowed", "denied", "changed", "failed", "timed_out"] = "allowed"
+        outcome: Literal["allowed", "denied", "asked", "changed", "failed", "timed_out"] = "allowed"
         reason: HookReason | None = None
         message, fatal = "", False
         said: Said = None
@@ -129,6 +129,8 @@ class HookRunner:
             said = Denied()
         if isinstance(said, Denied):
             outcome, reason, message, fatal = "denied", said.reason, said.message, said.fatal
+        elif isinstance(said, Asked):
+            outcome, message = "asked", said.message
         elif isinstance(said, Allowed):
             message = said.message
         elif isinstance(said, Changed):
@@ -175,8 +177,11 @@ def _understood(hook: Hook, said: Any, before: Any) -> Said:
     log could hold must not reach it."""
     if said is None or isinstance(said, bool):
         return said
-    if not isinstance(said, Denied | Allowed | Changed):
-        raise UsageError(f"a hook returns None, True, False, Denied, Allowed or Changed, not {type(said).__name__}")
+    if not isinstance(said, Denied | Allowed | Asked | Changed):
+        what = "None, True, False, Denied, Allowed, Asked or Changed"
+        raise UsageError(f"a hook returns {what}, not {type(said).__name__}")
+    if isinstance(said, Asked) and hook.point != "before_tool":
+        raise UsageError(f"nobody can be asked at {hook.point!r}: a hook may want that at 'before_tool'")
     if isinstance(said, Changed) and hook.kind != "transform":
         raise UsageError("a guard changes nothing: give the hook kind='transform'")
     try:

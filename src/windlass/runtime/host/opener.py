@@ -248,13 +248,16 @@ class Opener:
             bound.skills = SessionSkills(bound.agent.skills_config, owner)
         instructions = SessionInstructions(owner, bound, place)
         await instructions.begin()
-        if self._slots.closed:
-            raise UsageError("this runtime is closed: open another one")
+        self._require_open()
         owner.drives()
         driven = self._assembly.driven(owner, bound, instructions, begun)
         self._slots.seat(slot, driven)
         self._tasks.run(slot, driven)
         return driven
+
+    def _require_open(self) -> None:
+        if self._slots.closed:
+            raise UsageError("this runtime is closed: open another one")
 
     # --- a new one ---
 
@@ -267,6 +270,7 @@ class Opener:
                 return
             while not await self._begun(slot, bound, beginning):
                 await self._ports.sleep_ms(self._settings.poll_ms)
+                self._require_open()
                 head = await self._store.log.head(key)
                 if head is not None and head.seq > 0:
                     return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.events.values.blocks import CallSlot, Refusal, Text
 from windlass.events.values.failures import Failure, FailureKind, FinishReason, failure
 from windlass.events.values.items import ProposedCall
-from windlass.events.values.usage import Price, Usage
+from windlass.events.values.usage import ASIDE, Price, Usage
 from windlass.models.base import Delta, ModelInfo, Reply, Request, TextPart
 
 from .loop import ACTOR
@@ -30,6 +30,8 @@ FAILURES: tuple[FailureKind, ...] = (
     "invalid_request",
     "content_filtered",
 )
+PASSING = FAILURES[:6]
+"""What is worth another attempt. What is asked aside is asked seldom, and seldom again: whoever asked waits for it."""
 HINTS_MS = (None, None, 200, 3_000, 90_000)
 HOST_TOOLS = ("look", "look", "put", "put", "pay", "pay", "pay", "risky", "alone", "count", "ui")
 NOT_ALWAYS_THERE = ("extra", "tab", "recall", "files", "fetch", "send")
@@ -83,7 +85,8 @@ class SimModel:
             yield failure("idle_timeout", "the simulated stream stalled")
             return
         if chance.hit(world.rates.model_fails):
-            yield failure(chance.one(FAILURES), "simulated", retry_after_ms=chance.one(HINTS_MS))
+            kinds, hints = (PASSING, HINTS_MS[:3]) if request.lane in ASIDE else (FAILURES, HINTS_MS)
+            yield failure(chance.one(kinds), "simulated", retry_after_ms=chance.one(hints))
             return
         yield self._reply(request)
 

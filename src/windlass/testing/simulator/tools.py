@@ -17,6 +17,8 @@ from .jobs import in_background
 from .loop import ACTOR
 
 TIMEOUT_MS = 20_000
+CONSULTS_MAX = 3
+"""How often a tool asks a model in one call, if it does at all."""
 SLOW_MS = (50, 700, 4_000)
 RESULT_WORDS = (1, 5, 60, 400)
 MARKS = ("untrusted:tool", "private:tool", "pii")
@@ -71,7 +73,8 @@ async def perform(ctx: ToolContext, name: str, n: int, version: AnyTool | None =
     world.step(actor, f"tool {name}")
     await world.pause(actor, "tool.begun")
     if chance.hit(rates.tool_consults):
-        await ctx.model(f"what of {name}?", max_output_tokens=chance.one((None, 50)))
+        for _ in range(1 + chance.below(CONSULTS_MAX)):
+            await ctx.model(f"what of {name}?", max_output_tokens=chance.one((None, 50)))
     if chance.hit(rates.tool_raises):
         raise ToolError("it did not work") if chance.hit(0.5) else ValueError("it broke")
     if chance.hit(rates.tool_slow):

@@ -52,7 +52,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session", metavar="ID", help="which session: resumed if it exists, else created")
     options.add_attach(parser, "give the model this with the prompt")
     parser.add_argument("--quiet", action="store_true", help="print the model's text only")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON; the model's text goes to standard error")
+    parser.add_argument(
+        "--json", action="store_true", help="print the result as JSON; the model's text goes to standard error"
+    )
     parser.add_argument("--verbose", action="store_true", help="print the agent's setup first")
     options.add_drain(parser)
     options.add_workspace(parser)

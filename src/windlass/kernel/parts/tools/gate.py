@@ -25,7 +25,16 @@ from windlass.events.runs import RunStarted
 from windlass.events.sessions import SessionStarted
 from windlass.events.tools.calls import DenialReason, RepeatWarned, ToolAllowed
 from windlass.events.tools.labels import LabelsJoined
-from windlass.events.tools.permissions import Changed, GrantsChanged, PermissionBody, PermissionRequested, ToolDetail
+from windlass.events.tools.permissions import (
+    AnyDetail,
+    Changed,
+    GrantsChanged,
+    HookDetail,
+    PermissionBody,
+    PermissionRequested,
+    RequestKind,
+    ToolDetail,
+)
 from windlass.events.turns import Prepared
 from windlass.events.values.access import NO_ACCESS, PARTS, Access, SandboxTerms
 from windlass.events.values.blocks import JsonObject, Value
@@ -228,7 +237,7 @@ def rule(
     if spec.runs == "kernel":
         yield from perform(state, call, spec, found, args or {})
     else:
-        yield from judged(state, call, spec, found, args, text)
+        yield from judged(state, call, spec, found, args, text, next((ruling for ruling in hooks if ruling.asks), None))
 
 
 def fuse(state: State, call: Call) -> Decisions:
@@ -253,10 +262,20 @@ def perform(state: State, call: Call, spec: ToolSpec, found: Prepared, args: Jso
 
 
 def judged(
-    state: State, call: Call, spec: ToolSpec, found: Prepared, args: JsonObject | None, text: str | None
+    state: State,
+    call: Call,
+    spec: ToolSpec,
+    found: Prepared,
+    args: JsonObject | None,
+    text: str | None,
+    wanted: HookRuling | None,
 ) -> Decisions:
-    """The policy's verdict on a call."""
+    """The policy's verdict on a call; `wanted` is the hook that wants a person asked about it, if one does."""
     verdict, joins = together(state, spec, found, judge(state, spec, found))
+    by_hook = wanted if verdict.action == "allow" else None
+    if by_hook is not None:
+        reason = by_hook.message or f"the hook {by_hook.hook_id} wants that"
+        verdict = Verdict(action="ask", by=verdict.by, rule=verdict.rule, reason=reason)
     counts = rule_limits.counted(state, spec, found)
     if verdict.action == "allow":
         access = opened_by(state, spec, found, verdict)
@@ -280,27 +299,35 @@ def judged(
         told = f"{ENOUGH}, {state.gate.denials} times in a row: go on without it, or end and say what you would need"
         yield calls.denied(call, "asked_enough", told, rule=verdict.rule)
     else:
+        kind: RequestKind = "hook" if by_hook is not None and found.detail is None else spec.kind
         yield PermissionRequested(
             request_id=permission_id(state.seq + 1),
             call_id=call.call_id,
             tool=call.tool,
-            kind=spec.kind,
+            kind=kind,
             digest=digest,
             rule=verdict.rule,
             changed=call.outdated,
             replaces=call.replaced_ask,
             counts=counts,
             joins=joins,
-            group=_group(state, call, spec, verdict.rule),
-            by_pattern=found.exact and bool(found.subject) and not _each_time(found),
-            session_offered=_session_offered(found),
+            group=_group(state, call, kind, verdict.rule),
+            by_pattern=by_hook is None and found.exact and bool(found.subject) and not _each_time(found),
+            session_offered=by_hook is None and _session_offered(found),
             sandbox=found.sandbox,
             body=PermissionBody(
-                detail=found.detail or ToolDetail(tool=call.tool, args=args, text=text),
+                detail=found.detail or _detail(call, args, text, by_hook),
                 why=verdict.reason,
                 subject=found.subject,
             ),
         )
+
+
+def _detail(call: Call, args: JsonObject | None, text: str | None, by_hook: HookRuling | None) -> AnyDetail:
+    """What is shown of a call whose tool does not say."""
+    if by_hook is None:
+        return ToolDetail(tool=call.tool, args=args, text=text)
+    return HookDetail(tool=call.tool, hook_id=by_hook.hook_id, message=by_hook.message, args=args, text=text)
 
 
 def _session_offered(found: Prepared) -> bool:
@@ -314,11 +341,11 @@ def _each_time(found: Prepared) -> bool:
     return found.sensitive is not None or found.unclear is not None
 
 
-def _group(state: State, call: Call, spec: ToolSpec, rule: str) -> str:
+def _group(state: State, call: Call, kind: RequestKind, rule: str) -> str:
     """The open request that one about a call is put before a person together with, if there is one like it."""
     for ask in state.asks.open.values():
         other = state.calls.by_id.get(ask.call_id)
-        alike = (ask.kind, ask.tool, ask.permission_kind, ask.rule) == ("permission", call.tool, spec.kind, rule)
+        alike = (ask.kind, ask.tool, ask.permission_kind, ask.rule) == ("permission", call.tool, kind, rule)
         if alike and other is not None and other.source_seq == call.source_seq and not call.by_person:
             return ask.group or ask.ask_id
     return ""
@@ -350,6 +377,8 @@ def refusal(
     for ruling in hooks:
         if ruling.denies:
             return "hook", ruling.message or f"denied by {ruling.hook_id}"
+        if ruling.asks and spec.runs == "kernel":
+            return "hook", f"{ruling.hook_id} wants a person asked, and nobody is asked about {call.tool!r}"
     if found.errors:
         return "invalid_arguments", "; ".join(found.errors)
     if found.excluded is not None:
