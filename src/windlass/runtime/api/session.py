@@ -127,7 +127,7 @@ class Session:
     def _id(self, given: str | None) -> str:
         return given or self.runtime.ports.fresh_id()
 
-    def _asker(self, name: str) -> tuple[Session, str]:
+    def asker(self, name: str) -> tuple[Session, str]:
         """The session that asked something, by the id that this one knows it by: one of its own, or that of a child at
         any depth (`c5.0~c7.0/p9`)."""
         path, slash, own = name.rpartition("/")
@@ -228,7 +228,7 @@ class Session:
     ) -> Sent:
         """Answers a question: with text, with what was picked, with the content of a form, or for a plan an action:
         only `approve` approves it, with the `mode` to work in then; every other keeps plan mode."""
-        asker, question_id = self._asker(question_id)
+        asker, question_id = self.asker(question_id)
         return Sent(
             asker,
             AnswerReceived(
@@ -272,7 +272,7 @@ class Session:
                 f"an approval says what it approves: approve one of `await session.requests()`, or give the digest "
                 f"of {str(request)[:SHOWN_CHARS_MAX]!r} as digest=..."
             )
-        asker, request = self._asker(request)
+        asker, request = self.asker(request)
         return await Sent(
             asker,
             PermissionApproved(
@@ -298,7 +298,7 @@ class Session:
         auth: Auth = "none",
     ) -> str:
         """Refuses a call; the model reads the feedback."""
-        asker, name = self._asker(request if isinstance(request, str) else request.request_id)
+        asker, name = self.asker(request if isinstance(request, str) else request.request_id)
         return await Sent(
             asker,
             PermissionDenied(
@@ -454,9 +454,10 @@ class Session:
         actor: str = "user",
     ) -> str:
         """Says what became of a call whose outcome was unknown."""
+        asker, call_id = self.asker(call_id)
         body = ResultBody(content=(Text(text=text),)) if text else None
         return await Sent(
-            self,
+            asker,
             ToolSettled(
                 command_id=self._id(command_id),
                 actor=actor,

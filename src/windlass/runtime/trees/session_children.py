@@ -22,6 +22,7 @@ from windlass.runtime.workspace.folder import recorded_folder
 from windlass.store.base import Key
 
 from .specialists import inherited
+from .tree_rows import rows_below, scope_of
 
 if TYPE_CHECKING:
     from windlass.kernel.effects import StartChild
@@ -106,16 +107,11 @@ class Trees:
                 return True
         return False
 
-    async def asked(self, key: Key, state: State) -> list[tuple[str, Key]]:
-        """The children that wait for people, at any depth: the calls that lead to each, and its key."""
-        found: list[tuple[str, Key]] = []
-        for child in state.children.open.values():
-            if child.status == "asked" and not child.stopping:
-                below = Key(key.tenant, child.child_id)
-                there = (await LogReader(self.store).fold(below)).state
-                found += [(child.call_id, below)]
-                found += [(f"{child.call_id}~{path}", deeper) for path, deeper in await self.asked(below, there)]
-        return found
+    async def asked(self, key: Key) -> list[tuple[str, Key]]:
+        """The sessions below one that wait for people, at any depth: the calls that lead to each, and its key. What
+        each says of itself counts, whether or not those above it have heard of it."""
+        below = [row for row in await rows_below(self.store, key) if any("/" not in name for name in row.waiting_for)]
+        return [(scope_of(key.session, row.session), Key(key.tenant, row.session)) for row in below]
 
     def ask_for(self, by: Key, key: Key) -> None:
         """Whoever asked for a session by name asked for those that belong to it too."""

@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     options.add_store(parser)
     parser.add_argument("--state", choices=STATES, action="append", help="only sessions in this state (repeatable)")
-    parser.add_argument("--waiting", action="store_true", help="short for --state asked")
+    parser.add_argument("--waiting", action="store_true", help="those that wait for a person, themselves or below them")
     parser.add_argument("--agent", metavar="NAME", help="only sessions of this agent")
     parser.add_argument("--text", metavar="WORDS", help="only sessions with this in their id, title or agent")
     parser.add_argument("--limit", type=int, default=LIMIT, metavar="N", help=f"how many at most ({LIMIT})")
@@ -50,6 +50,8 @@ async def ps(args: argparse.Namespace) -> int:
     """Prints them."""
     import sys
 
+    import msgspec
+
     from windlass.cli import stores
     from windlass.cli.screen.lease_holders import driver
     from windlass.cli.screen.number_words import plural
@@ -58,13 +60,18 @@ async def ps(args: argparse.Namespace) -> int:
     from windlass.events.errors import UsageError
     from windlass.runtime.operate.disk_room import no_room
     from windlass.runtime.operate.lease_holder import holders_of
-    from windlass.runtime.operate.open_requests import answers_of_rows
+    from windlass.runtime.operate.open_requests import answers_of_rows, with_roots
     from windlass.runtime.operate.session_jobs import job_counts
+    from windlass.store.rules.index_query import matches
 
     if args.limit < 1:
         raise UsageError(f"--limit {args.limit}: give a number of at least 1")
     async with stores.opened(args) as store:
-        rows = await store.index.find(query_of(args))
+        query = query_of(args)
+        rows = await store.index.find(query)
+        if args.waiting:
+            anywhere = msgspec.structs.replace(query, states=())
+            rows = [row for row in await with_roots(store, rows) if matches(anywhere, row)]
         holders, answers = await holders_of(store, rows), await answers_of_rows(store, rows)
         jobs = await job_counts(store, rows, options.place_of(args))
     full = no_room(options.place_of(args))
