@@ -166,3 +166,19 @@ def test_a_call_of_a_child_is_settled_at_the_root(grown: pathlib.Path, tmp_path:
     assert settled.returncode == 0, settled.stderr
     assert f"settled {name}: did not happen" in settled.stdout
     assert "Sent or not." in in_a_process(folder, "run", "--agent", "agents.py:banker", "--session", "cut").stdout
+
+
+def test_a_tree_is_drawn_with_what_each_session_waits_for(grown: pathlib.Path):
+    drawn = [line.split() for line in ran(grown, "ps", "--tree", "--agent", "lead").stdout.splitlines()]
+    assert [(name, state, agent, " ".join(waits)) for name, state, agent, _, *waits in drawn[1:]] == [
+        ("deep", "blocked", "lead", "child c6.0"),
+        ("c6.0", "blocked", "middle", "child c6.0, child c6.1"),
+        ("c6.0", "blocked", "payer", "permission p8 (pay)"),
+        ("c6.1", "blocked", "poller", "question q9 (ask_user)"),
+    ]
+    found = json.loads(ran(grown, "ps", "--tree", "--json").stdout)
+    assert {process["session"]: process["state"] for process in found if process["depth"] == 0} == {
+        "deep": "blocked",
+        "rich": "blocked",
+        "cut": "blocked",
+    }

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from windlass.runtime.context.archive_page import Page
     from windlass.runtime.hooks.hook import Hook
     from windlass.runtime.operate.comparison import Comparison
+    from windlass.runtime.operate.process_table import Process
     from windlass.tools.jobs.job_host import JobOutput, JobRow
 
     from .agent import Agent, Budget
@@ -172,6 +173,13 @@ class Session:
     async def children(self) -> tuple[str, ...]:
         """The ids of its child sessions whose ends have not come back yet."""
         return tuple(child.child_id for child in (await self.state()).children.open.values())
+
+    async def processes(self) -> list[Process]:
+        """The process table of the tree below it, itself first: what each session does (ready, running, blocked,
+        suspended, done) and what it waits for, told from the logs alone."""
+        from windlass.runtime.operate.process_table import process_table
+
+        return await process_table(self.runtime.store, self.key)
 
     # --- talking ---
 
