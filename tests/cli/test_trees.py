@@ -182,3 +182,18 @@ def test_a_tree_is_drawn_with_what_each_session_waits_for(grown: pathlib.Path):
         "rich": "blocked",
         "cut": "blocked",
     }
+
+
+def test_the_log_of_a_tree_names_the_session_that_has_the_word(grown: pathlib.Path):
+    shown = ran(grown, "logs", "deep", "--tree").stdout.splitlines()
+    heads = [line for line in shown if line.startswith("── ")]
+    assert heads[0] == "── deep"
+    assert "── c6.0 (middle) ▸ c6.0 (payer)" in heads
+    found = [json.loads(line) for line in ran(grown, "logs", "deep", "--tree", "--json").stdout.splitlines()]
+    assert {one["scope"] for one in found} == {"", "c6.0", "c6.0~c6.0", "c6.0~c6.1"}
+    some = [
+        json.loads(line) for line in ran(grown, "logs", "deep", "--tree", "--json", "--depth", "1").stdout.splitlines()
+    ]
+    assert {one["scope"] for one in some} == {"", "c6.0"}
+    for wrong in (("--depth", "1"), ("--tree", "--raw"), ("--tree", "--after", "3"), ("--tree", "--depth", "-1")):
+        assert ran(grown, "logs", "deep", *wrong).returncode == 2

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from windlass.runtime.hooks.hook import Hook
     from windlass.runtime.operate.comparison import Comparison
     from windlass.runtime.operate.process_table import Process
+    from windlass.runtime.streams.tree_streams import TreeTail
     from windlass.tools.jobs.job_host import JobOutput, JobRow
 
     from .agent import Agent, Budget
@@ -601,6 +602,13 @@ class Session:
     def tail(self, *, after: str | int | None = None) -> AsyncIterator[Record | Live]:
         """The same, each event with its place in the log: for whoever keeps a cursor (`record.cursor`) as they read."""
         return self.runtime.tail(self.key, after=after)
+
+    def tail_tree(self, *, depth: int | None = None, after: str | None = None, live: bool = True) -> TreeTail:
+        """The same for the whole tree below it: what is recorded of each session in one order, causes before effects,
+        then what happens, live. Each `Scoped` says in its frames which session it is of. `depth` is how deep to read: 0
+        for this session alone, None for all. The `cursor` of the stream is the place behind all that it has handed out,
+        and `after` goes on there; without `live` it ends with what is recorded now."""
+        return self.runtime.host.tree_streams.tail(self.key, depth=depth, after=after, live=live)
 
     def records(self, *, after: str | int | None = None) -> AsyncIterator[Record]:
         """The committed records behind a cursor or a seq, as they are now."""
