@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from windlass.events.base import Command
 from windlass.events.children import ChildBody, ChildOpened, ChildStarted
 from windlass.events.commands import CommandRefused
-from windlass.events.errors import Refused, UsageError
+from windlass.events.errors import Refused, StoreError, UsageError
 from windlass.events.tools.calls import ToolCancelled, ToolDenied
 from windlass.events.values.blocks import Text
 from windlass.events.values.items import HistoryItem
@@ -67,8 +67,12 @@ class Trees:
                 self._ports.spawn(self._wake(sender, key), f"windlass:nudge:{name}")
 
     async def _wake(self, sender: Key, key: Key) -> None:
-        """Has a session driven that rests, if its log has begun."""
-        if await self.store.index.get(key) is None or self.opener is None:
+        """Has a session driven that rests, if its log has begun. If the store does not answer, whoever watches it finds
+        what was sent."""
+        try:
+            if await self.store.index.get(key) is None or self.opener is None:
+                return
+        except StoreError:
             return
         self.ask_for(sender, key)
         await self.opener.try_to_drive(key)
