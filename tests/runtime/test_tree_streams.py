@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -128,19 +129,18 @@ def tree_of(times: Sequence[int]) -> Logs:
     """A session, a child that is stopped and tells its end, and a child of that one; each record at some time."""
     at = iter(times)
     note = NoticeGiven(level="info", code="x", message="x")
-    end = {"child_id": "s~c1.0", "call_id": "c1.0", "command_id": "finished:s~c1.0"}
-    deep = {"child_id": "s~c1.0~c2.0", "call_id": "c2.0", "command_id": "finished:s~c1.0~c2.0"}
-    root = [note, ChildStarted(child_id="s~c1.0", call_id="c1.0"), note]
+    end: dict[str, Any] = {"child_id": "s~c1.0", "call_id": "c1.0", "command_id": "finished:s~c1.0"}
+    deep: dict[str, Any] = {"child_id": "s~c1.0~c2.0", "call_id": "c2.0", "command_id": "finished:s~c1.0~c2.0"}
+    root: list[Event] = [note, ChildStarted(child_id="s~c1.0", call_id="c1.0"), note]
     root += [ChildStopped(child_id="s~c1.0", call_id="c1.0", how="interrupt"), note, ChildFinished(**end, child_seq=6)]
-    child = [note, ChildStarted(child_id="s~c1.0~c2.0", call_id="c2.0"), note]
+    child: list[Event] = [note, ChildStarted(child_id="s~c1.0~c2.0", call_id="c2.0"), note]
     child += [InterruptReceived(command_id="stop:s~c1.0:4"), ChildFinished(**deep, child_seq=3), note, note]
-    return Logs(
-        **{
-            "s": [(next(at), event) for event in root],
-            "s~c1.0": [(next(at), event) for event in child],
-            "s~c1.0~c2.0": [(next(at), note) for _ in range(4)],
-        }
-    )
+    logs: dict[str, list[tuple[int, Event]]] = {
+        "s": [(next(at), event) for event in root],
+        "s~c1.0": [(next(at), event) for event in child],
+        "s~c1.0~c2.0": [(next(at), note) for _ in range(4)],
+    }
+    return Logs(**logs)
 
 
 @given(st.lists(st.integers(0, 5), min_size=17, max_size=17))

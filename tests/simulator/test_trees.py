@@ -12,6 +12,7 @@ import pytest
 
 from windlass.events.children import ChildFinished
 from windlass.events.values.specs import Policy, SessionOptions
+from windlass.kernel import tells
 from windlass.kernel.effects import StartChild
 from windlass.kernel.part import Send
 from windlass.kernel.parts import children, queue
@@ -104,7 +105,7 @@ def tells_an_end_twice(patch: pytest.MonkeyPatch) -> None:
 
 def dropped(patch: pytest.MonkeyPatch, kind: str) -> None:
     """Messages of a kind are lost on their way."""
-    derives = owner.messages
+    derives = tells.messages
 
     def messages(*given: Any) -> list[Send]:
         return [send for send in derives(*given) if not send.command.command_id.startswith(kind)]
@@ -121,7 +122,7 @@ def loses_an_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def ignores_the_slice(patch: pytest.MonkeyPatch) -> None:
-    inherits = session_children.inherited
+    inherits = specialists.inherited
 
     def inherited(*given: Any) -> SessionOptions:
         return msgspec.structs.replace(inherits(*given), limits=None)
