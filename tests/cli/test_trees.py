@@ -57,6 +57,7 @@ lead = agent("lead", spawn("middle"), "All is done.", agents=[middle])
 banker = agent("banker", spawn("wirer"), "Sent or not.", agents=[wirer])
 patron = agent("patron", spawn("payer", "background"), "Going on.", "Told.", agents=[payer])
 """
+FILLED_S = 120
 PAYING, ASKING = "c6.0~c6.0/p8", "c6.0~c6.1/q9"
 
 
@@ -66,7 +67,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     background; below `cut` a call was cut off. Nobody drives them."""
     folder = tmp_path_factory.mktemp("grown")
     (folder / "agents.py").write_text(AGENTS, encoding="utf-8")
-    asyncio.run(_fill(folder, module_of(str(folder / "agents.py"))))
+    asyncio.run(asyncio.wait_for(_fill(folder, module_of(str(folder / "agents.py"))), FILLED_S))
     return folder
 
 
