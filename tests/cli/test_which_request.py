@@ -10,6 +10,7 @@ from windlass.cli.open_requests import wanted_request
 from windlass.events.errors import UsageError
 from windlass.events.questions import AnswerBody, QuestionBody, QuestionRequested
 from windlass.runtime.operate.log_point import Point, read_point
+from windlass.runtime.operate.open_requests import Asker
 from windlass.testing.scripted import ScriptedModel, call
 
 
@@ -35,21 +36,21 @@ async def asked(*cents: int) -> Point:
 async def test_the_only_request_needs_no_name():
     point = await asked(1)
     (name,) = point.state.asks.open
-    assert wanted_request(point, None, "permission").request_id == name
-    assert wanted_request(point, name, "permission").request_id == name
+    assert wanted_request([Asker(point=point)], None, "permission").request_id == name
+    assert wanted_request([Asker(point=point)], name, "permission").request_id == name
 
 
 async def test_of_several_requests_none_is_taken_by_itself():
     point = await asked(1, 2)
     first, second = point.state.asks.open
     with pytest.raises(UsageError) as caught:
-        wanted_request(point, None, "permission")
+        wanted_request([Asker(point=point)], None, "permission")
     assert str(caught.value) == f"several are open, say which: {first} (pay), {second} (pay)"
-    assert wanted_request(point, second, "permission").request_id == second
+    assert wanted_request([Asker(point=point)], second, "permission").request_id == second
     with pytest.raises(UsageError, match=f"has no open permission 'p0'; open: {first} \\(pay\\), {second} \\(pay\\)"):
-        wanted_request(point, "p0", "permission")
+        wanted_request([Asker(point=point)], "p0", "permission")
     with pytest.raises(UsageError, match="is not waiting for a question"):
-        wanted_request(point, None, "question")
+        wanted_request([Asker(point=point)], None, "question")
 
 
 @pytest.mark.parametrize("wrong", ["0", "3", "00", "1,0", "0,1", "1,3"])

@@ -10,6 +10,8 @@ import windlass
 from windlass.events.children import ChildFinished, ChildOpened, ChildStarted
 from windlass.events.errors import Refused, UsageError
 from windlass.events.values.specs import Policy, Rule
+from windlass.runtime.api.approvals import together
+from windlass.store import open_store
 from windlass.store.base import Key
 from windlass.store.memory import MemoryStore
 from windlass.testing.scripted import ScriptedModel, call
@@ -200,6 +202,73 @@ async def test_a_request_of_a_child_survives_restarts_of_both_sides(tmp_path):
         session = await rt.get("s")
         await until_text(session, "done")
         assert len(await rt.sessions(root="s")) == 2
+
+
+async def test_an_outcome_that_nobody_knows_is_settled_at_the_root(tmp_path):
+    begun = asyncio.Event()
+
+    @windlass.tool(settle=True)
+    async def wire() -> str:
+        """Sends money."""
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    place = str(tmp_path / "s.db")
+    child = helper(call("wire"), "noted", tools=[wire])
+    agent = agent_of(call("spawn", agent="helper", task="t"), "done", agents=[child])
+    async with windlass.open(place, agents=[agent]) as rt:
+        await (await rt.session(agent, "s")).prompt("go")
+        await asyncio.wait_for(begun.wait(), 60)
+    async with windlass.open(place, agents=[agent]) as rt:
+        session = await rt.get("s")
+        while not (result := await session.result()).waiting_for:
+            await asyncio.sleep(0.01)
+        (name,) = result.waiting_for
+        await session.settle(name, "happened", "sent")
+        await until_text(session, "done")
+        assert "sent" in told(child)
+
+
+async def test_what_a_child_asks_is_listed_at_the_root_before_the_root_has_heard_of_it(tmp_path):
+    place = str(tmp_path / "s.db")
+    child = helper(call("pay", amount=3), "paid it", tools=[pay], policy=ASK)
+    agent = agent_of(call("spawn", agent="helper", task="t"), "done", agents=[child])
+    async with windlass.open(place, agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).status == "asked"
+        (known,) = await session.requests()
+    other = await open_store(tmp_path / "other.db")
+    kept = await open_store(place)
+    lines = [sealed async for sealed in kept.log.read(Key("default", "s"))]
+    before = next(n for n, sealed in enumerate(lines) if b"child.moved" in sealed.data)
+    await other.log.adopt(Key("default", "s"), lines[:before])
+    asked = Key("default", "s~" + known.request_id.partition("/")[0])
+    row = await kept.index.get(asked)
+    await other.log.adopt(asked, [sealed async for sealed in kept.log.read(asked)], index=row)
+    await kept.close()
+    async with windlass.open(other, take_up=False) as rt:
+        session = await rt.get("s")
+        assert (await session.state()).children.open["c6.0"].status == "working"
+        assert [ask.request_id for ask in await session.requests()] == [known.request_id]
+    await other.close()
+
+
+async def test_requests_of_two_children_that_look_alike_are_not_one():
+    child = helper(*[call("pay", amount=3)] * 2, *["paid it"] * 2, tools=[pay], policy=ASK)
+    spawn = call("spawn", agent="helper", task="t")
+    agent = agent_of([spawn, spawn], "done", agents=[child])
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).status == "asked"
+        requests = await session.requests()
+        assert [ask.request_id for ask in requests] == ["c6.0/p8", "c6.1/p8"]
+        assert [getattr(ask, "also", ()) for ask in together(requests)] == [(), ()]
+        for ask in requests:
+            await session.approve(ask)
+        await until_text(session, "done")
 
 
 async def until_text(session: windlass.Session, text: str) -> None:

@@ -15,6 +15,7 @@ from windlass.events.base import Command, name_of
 from windlass.events.runs import Terminal
 from windlass.runtime.operate import command_delivery
 from windlass.runtime.operate.command_delivery import Delivery
+from windlass.runtime.trees.tree_rows import root_of
 from windlass.store.base import Key, Store
 
 from . import identity, shell_lines, stores
@@ -40,9 +41,10 @@ async def send(
     elif delivered.holder is not None:
         tell(f"kept in the inbox; {driver(delivered.holder)} drives the session and has not taken it yet")
     else:
-        agent = (await stores.row_of(store, key)).agent
+        root = Key(key.tenant, root_of(key.session))
+        agent = (await stores.row_of(store, root)).agent
         tell(f"kept in the inbox; nobody drives this session now. It continues when agent {spelt(agent)!r} is run:")
-        put(f"  {resume(agent, key.session, args)}")
+        put(f"  {resume(agent, root.session, args)}")
     sys.stdout.flush()
     return 0
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from windlass.cli.terminal.visible_text import spelt, visible
 from windlass.events.errors import Refused, UsageError
 from windlass.events.tools.permissions import PermissionRequested
-from windlass.runtime.operate.open_requests import OpenRequest, RequestKind, open_requests
+from windlass.runtime.operate.open_requests import Asker, OpenRequest, RequestKind, asked_in_tree, named
 
 from . import identity
 
@@ -17,26 +19,26 @@ if TYPE_CHECKING:
     from windlass.cli.terminal.interview import Interviewer
     from windlass.runtime.api.approvals import PermissionAsk, QuestionAsk
     from windlass.runtime.api.session import Session
-    from windlass.runtime.operate.log_point import Point
 
 LOOK_S = 0.5
 """How often the log is looked at for an answer from elsewhere, if another process drives the session."""
 
 
-def wanted_requests(point: Point, request_id: str | None, *, together: bool) -> list[OpenRequest]:
+def wanted_requests(askers: Sequence[Asker], request_id: str | None, *, together: bool) -> list[OpenRequest]:
     """The open request for permission that is meant; with `together`, those too that were asked with it, and no name is
     needed if that is all there is. Raises `UsageError` with those that are open."""
-    requests = open_requests(point, "permission")
+    requests = asked_in_tree(askers, "permission")
     if together and request_id is None and requests and alike(requests, requests[0]) == requests:
         return requests
-    wanted = wanted_request(point, request_id, "permission")
+    wanted = wanted_request(askers, request_id, "permission")
     return [wanted, *(one for one in alike(requests, wanted) if one != wanted)] if together else [wanted]
 
 
-def wanted_request(point: Point, request_id: str | None, kind: RequestKind) -> OpenRequest:
-    """The open request that is meant, or the only one. Raises `UsageError` with those that are open."""
-    requests = {request.request_id: request for request in open_requests(point, kind)}
-    session = point.key.session
+def wanted_request(askers: Sequence[Asker], request_id: str | None, kind: RequestKind) -> OpenRequest:
+    """The open request that is meant, or the only one: of the session that is named, or of one below it. Raises
+    `UsageError` with those that are open."""
+    requests = {request.name: request for request in asked_in_tree(askers, kind)}
+    session = askers[0].point.key.session
     if not requests:
         raise UsageError(
             f"session {session!r} is not waiting for a {kind}: 'windlass show {session}' says what it does"
@@ -58,7 +60,8 @@ def alike(requests: list[OpenRequest], to: OpenRequest) -> list[OpenRequest]:
 
 def _group(request: OpenRequest) -> str:
     event = request.event
-    return (event.group if isinstance(event, PermissionRequested) else "") or request.request_id
+    own = (event.group if isinstance(event, PermissionRequested) else "") or request.request_id
+    return named(request.scope, own)
 
 
 async def answer_open(session: Session, interviewer: Interviewer, note: Callable[[str], None]) -> bool:
@@ -85,10 +88,12 @@ async def _ask(
         if not asking.done():
             note(f"({spelt(name)} was answered elsewhere)")
             return True
-        command = command_for(request, asking.result(), command_id=identity.fresh_command_id(), actor=identity.actor())
+        command = command_for(
+            own(request), asking.result(), command_id=identity.fresh_command_id(), actor=identity.actor()
+        )
         if command is None:
             return False
-        await session.runtime.send(session.key, command)
+        await session.runtime.send(session.asker(name)[0].key, command)
     except Refused as error:
         note(f"({visible(str(error))})")
     finally:
@@ -98,8 +103,19 @@ async def _ask(
     return True
 
 
-async def _closed(session: Session, request_id: str) -> None:
+def own(request: PermissionAsk | QuestionAsk) -> PermissionAsk | QuestionAsk:
+    """A request under the ids that the session knows it by that asks."""
+    from windlass.runtime.api.approvals import QuestionAsk
+
+    if isinstance(request, QuestionAsk):
+        return msgspec.structs.replace(request, question_id=request.question_id.rpartition("/")[2])
+    name, also = request.request_id.rpartition("/")[2], tuple(own(one) for one in request.also)
+    return msgspec.structs.replace(request, request_id=name, also=also)
+
+
+async def _closed(session: Session, name: str) -> None:
     """Waits until a request is not open any more, whoever saw to that."""
+    session, request_id = session.asker(name)
     slots = session.runtime.slots
     listener = slots.subscribe(session.key, live=False)
     try:

@@ -56,23 +56,34 @@ def waiting_for(state: State, things: list[Open] | None = None) -> tuple[str, ..
     things = opens(state) if things is None else things
     if type(state.phase) is Asked and all(thing.by in ("time", "below") for thing in things):
         return ("credentials",)
+    return tuple([thing.open_id for thing in _asked(things)])
+
+
+def _asked(things: list[Open]) -> list[Open]:
+    """What people or clients owe, then what is asked of people by children in the background."""
     others = [thing for thing in things if thing.by == "people" or thing.by == "below"]
     if not others:
-        return ()
-    asked_below = [thing.open_id for thing in others if thing.by == "below" and "/" in thing.open_id]
-    return (*[thing.open_id for thing in parts.owed_by_people(others)], *asked_below)
+        return others
+    return [*parts.owed_by_people(others), *(thing for thing in others if thing.by == "below" and "/" in thing.open_id)]
 
 
 def waiting_words(state: State, things: list[Open] | None = None) -> tuple[str, ...]:
     """The same for people: what each of them is, with the tool that it is about."""
     things = opens(state) if things is None else things
-    return tuple(
-        f"{GIVEN.get(thing.kind, thing.kind)} {thing.open_id} ({thing.tool})" for thing in parts.owed_by_people(things)
-    )
+    return tuple(_said_of(thing) for thing in _asked(things))
 
 
 GIVEN = {"client": "result"}
 """What is given to an open thing, if that is not its own word."""
+BELOW = {"p": "permission", "q": "question"}
+"""What a child waits for, by how its id begins."""
+
+
+def _said_of(thing: Open) -> str:
+    path, slash, own = thing.open_id.rpartition("/")
+    if slash and path:
+        return f"{BELOW.get(own[:1], 'child')} {thing.open_id} (below)"
+    return f"{GIVEN.get(thing.kind, thing.kind)} {thing.open_id} ({thing.tool})"
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from windlass.events.stored import codec
 from windlass.events.stored.record import Sealed
 from windlass.runtime.streams.log_reader import LogReader
 from windlass.runtime.streams.record import Record
+from windlass.runtime.streams.tree_merge import Scoped, TreeMerge
 from windlass.store.base import Key, Store
 
 from .view import UnknownRecord
@@ -35,6 +36,20 @@ async def records(store: Store, key: Key, *, follow: bool = False) -> AsyncItera
     async for sealed in appends(store, key, follow=follow):
         for record in records_in(sealed):
             yield record
+
+
+async def tree(store: Store, key: Key, *, depth: int | None = None, follow: bool = False) -> AsyncIterator[Scoped]:
+    """The records of a session and of those below it, merged into one order; if they are followed, also those that
+    come, without end."""
+    merge = TreeMerge(LogReader(store), key, depth=depth)
+    while True:
+        merge.look()
+        while (scoped := await merge.next()) is not None:
+            yield scoped
+        if not follow:
+            return
+        while not await store.changed():
+            await asyncio.sleep(FOLLOW_S)
 
 
 def records_in(sealed: Sealed) -> list[Record | UnknownRecord]:

@@ -6,6 +6,7 @@ import json
 
 from windlass.events.live import Live
 from windlass.events.stored import codec
+from windlass.runtime.streams.tree_merge import Scoped
 
 from .view import Told, UnknownRecord
 
@@ -20,3 +21,10 @@ class RecordJson:
         event = told.skeleton if isinstance(told, UnknownRecord) else codec.encode_view(told.event)
         line = b'{"seq":%d,"at_ms":%d,"cause":%d,"event":%s}' % (told.seq, told.at_ms, told.first, event)
         return [json.dumps(json.loads(line), ensure_ascii=True)]
+
+
+def scoped_json(scoped: Scoped) -> str:
+    """A record of a tree: what `RecordJson` gives, with the session that it is of and the frames that lead there."""
+    (line,) = RecordJson().feed(scoped.told)
+    frames = [{"call": frame.call_id, "session": frame.session, "agent": frame.agent} for frame in scoped.frames]
+    return json.dumps({"session": scoped.session, "scope": scoped.scope, "frames": frames, **json.loads(line)})

@@ -131,7 +131,7 @@ def is_said(subject: str, detail: AnyDetail | None) -> bool:
 
 def unsettled_lines(call: UnsettledCall, paint: Paint) -> list[str]:
     """A call that was cut off while it ran, with what it was given: whoever says what became of it must know."""
-    head = f"{spelt(call.tool)} [{spelt(call.call_id)}] was cut off while it ran, and may have had its effect"
+    head = f"{spelt(call.tool)} [{spelt(call.name)}] was cut off while it ran, and may have had its effect"
     given = "(what it was given was erased)" if call.args is None else json_text(call.args)
     return [paint(head, "yellow"), *barred(given, paint.out, exact=True)]
 

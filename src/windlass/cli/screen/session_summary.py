@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from windlass.cli import shell_lines
 from windlass.cli.terminal.text import Paint, one_line
@@ -12,7 +13,7 @@ from windlass.events.sessions import RewindReceived
 from windlass.events.tools.permissions import PermissionRequested
 from windlass.events.turns import ModelFailed
 from windlass.runtime.operate.log_point import Point
-from windlass.runtime.operate.open_requests import open_requests, unsettled_calls
+from windlass.runtime.operate.open_requests import Asker, asked_in_tree, unsettled_in_tree
 from windlass.tools.jobs.job_host import JobRow
 
 from . import labels, number_words, person_requests
@@ -105,26 +106,34 @@ def how_to_go_on(point: Point, args: argparse.Namespace, *, held: bool, answered
     return [f"{run} 'what to do now'"]
 
 
-def open_questions(point: Point, at: str, answers: dict[str, str]) -> list[str]:
-    """What waits for a person, whole, and the commands that answer it; or the answer that is in the inbox already."""
+def open_questions(askers: Sequence[Asker], at: str, answers: dict[str, str]) -> list[str]:
+    """What waits for a person in a session and below it, whole, and the commands that answer it; or the answer that is
+    in the inbox already."""
     paint, lines = Paint(), []
-    for request in open_requests(point):
-        lines.append("")
-        if isinstance(request.event, PermissionRequested):
-            lines += person_requests.permission_lines(request.event, paint)
-        elif isinstance(request.event, QuestionRequested):
-            lines += person_requests.question_lines(request.event, paint)
-        how = person_requests.how_to_answer(point.key.session, request.request_id, request.kind, at)
-        lines += under_way(answers[request.request_id]) if request.request_id in answers else how
-    for call in unsettled_calls(point):
-        settle = f"  windlass settle {shell_lines.word(point.key.session)} {shell_lines.word(call.call_id)}"
-        lines += ["", *person_requests.unsettled_lines(call, paint)]
-        if call.call_id in answers:
-            lines += under_way(answers[call.call_id])
+    session = askers[0].point.key.session
+    for request in asked_in_tree(askers):
+        lines += ["", *below(request.scope, askers)]
+        if isinstance(request.shown, PermissionRequested):
+            lines += person_requests.permission_lines(request.shown, paint)
+        elif isinstance(request.shown, QuestionRequested):
+            lines += person_requests.question_lines(request.shown, paint)
+        how = person_requests.how_to_answer(session, request.name, request.kind, at)
+        lines += under_way(answers[request.name]) if request.name in answers else how
+    for call in unsettled_in_tree(askers):
+        settle = f"  windlass settle {shell_lines.word(session)} {shell_lines.word(call.name)}"
+        lines += ["", *below(call.scope, askers), *person_requests.unsettled_lines(call, paint)]
+        if call.name in answers:
+            lines += under_way(answers[call.name])
             continue
         lines.append("say what happened:")
         lines += [f"{settle} {outcome}{at}" for outcome in OUTCOMES]
     return lines
+
+
+def below(scope: str, askers: Sequence[Asker]) -> list[str]:
+    """Which session asks, if it is one below the one that is looked at."""
+    agents = [asker.point.overview.agent for asker in askers if scope and asker.scope == scope]
+    return [f"below, in {spelt(scope)} ({spelt(agent)}):" for agent in agents]
 
 
 def under_way(answer: str) -> list[str]:

@@ -76,7 +76,10 @@ class Interviewer:
         self._turn = asyncio.Lock()
         self.asking = False
         self.session: str | None = None
-        """The one session that is asked about here. What others want stays open for `windlass approve`."""
+        """The one session that is asked about here, with those below it. What others want stays open for `windlass
+        approve`."""
+        self._asker = ""
+        """The session below it that asks now; empty if it asks itself."""
 
     @property
     def explained(self) -> str:
@@ -84,11 +87,12 @@ class Interviewer:
         return f"requests to you are marked {self.mark}: no model has seen these letters"
 
     async def __call__(self, asked: PermissionAsk | QuestionAsk) -> Verdict:
-        if asked.session != self.session:
+        if asked.session != self.session and not asked.session.startswith(f"{self.session}~"):
             return None
         async with self._turn:
             await asyncio.sleep(SETTLE_S)
             self._before()
+            self._asker = asked.session if asked.session != self.session else ""
             self.asking = True
             try:
                 if isinstance(asked, PermissionAsk):
@@ -103,6 +107,8 @@ class Interviewer:
         rule = f"── windlass asks · {self.mark} "
         width = width_of(sys.stderr)
         self._person.show(Paint(sys.stderr)(rule + "─" * max(0, width - len(rule) - 1), "yellow"))
+        if self._asker:
+            self._person.show(f"asked by the child session {spelt(self._asker)}")
         shown, page = 0, self._person.page_rows or len(lines)
         while shown < len(lines):
             for line in lines[shown : shown + page]:

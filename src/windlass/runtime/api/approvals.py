@@ -190,10 +190,10 @@ def _also(asked: PermissionAsk, said: Approve | Deny) -> tuple[PermissionAsk, ..
 
 def together(asks: Sequence[PermissionAsk | QuestionAsk]) -> list[PermissionAsk | QuestionAsk]:
     """Requests as they are put before a person: those that are alike as one, in the place of the first."""
-    groups: dict[str, list[PermissionAsk | QuestionAsk]] = {}
+    groups: dict[tuple[str, str], list[PermissionAsk | QuestionAsk]] = {}
     for ask in asks:
         own = ask.question_id if isinstance(ask, QuestionAsk) else ask.group or ask.request_id
-        groups.setdefault(own, []).append(ask)
+        groups.setdefault((ask.session, own.rpartition("/")[2]), []).append(ask)
     found: list[PermissionAsk | QuestionAsk] = []
     for first, *others in groups.values():
         also = tuple(ask for ask in others if isinstance(ask, PermissionAsk))

@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from windlass.runtime.context.archive_page import Page
     from windlass.runtime.hooks.hook import Hook
     from windlass.runtime.operate.comparison import Comparison
+    from windlass.runtime.operate.process_table import Process
+    from windlass.runtime.streams.tree_streams import TreeTail
     from windlass.tools.jobs.job_host import JobOutput, JobRow
 
     from .agent import Agent, Budget
@@ -127,7 +129,7 @@ class Session:
     def _id(self, given: str | None) -> str:
         return given or self.runtime.ports.fresh_id()
 
-    def _asker(self, name: str) -> tuple[Session, str]:
+    def asker(self, name: str) -> tuple[Session, str]:
         """The session that asked something, by the id that this one knows it by: one of its own, or that of a child at
         any depth (`c5.0~c7.0/p9`)."""
         path, slash, own = name.rpartition("/")
@@ -172,6 +174,13 @@ class Session:
     async def children(self) -> tuple[str, ...]:
         """The ids of its child sessions whose ends have not come back yet."""
         return tuple(child.child_id for child in (await self.state()).children.open.values())
+
+    async def processes(self) -> list[Process]:
+        """The process table of the tree below it, itself first: what each session does (ready, running, blocked,
+        suspended, done) and what it waits for, told from the logs alone."""
+        from windlass.runtime.operate.process_table import process_table
+
+        return await process_table(self.runtime.store, self.key)
 
     # --- talking ---
 
@@ -228,7 +237,7 @@ class Session:
     ) -> Sent:
         """Answers a question: with text, with what was picked, with the content of a form, or for a plan an action:
         only `approve` approves it, with the `mode` to work in then; every other keeps plan mode."""
-        asker, question_id = self._asker(question_id)
+        asker, question_id = self.asker(question_id)
         return Sent(
             asker,
             AnswerReceived(
@@ -272,7 +281,7 @@ class Session:
                 f"an approval says what it approves: approve one of `await session.requests()`, or give the digest "
                 f"of {str(request)[:SHOWN_CHARS_MAX]!r} as digest=..."
             )
-        asker, request = self._asker(request)
+        asker, request = self.asker(request)
         return await Sent(
             asker,
             PermissionApproved(
@@ -298,7 +307,7 @@ class Session:
         auth: Auth = "none",
     ) -> str:
         """Refuses a call; the model reads the feedback."""
-        asker, name = self._asker(request if isinstance(request, str) else request.request_id)
+        asker, name = self.asker(request if isinstance(request, str) else request.request_id)
         return await Sent(
             asker,
             PermissionDenied(
@@ -454,9 +463,10 @@ class Session:
         actor: str = "user",
     ) -> str:
         """Says what became of a call whose outcome was unknown."""
+        asker, call_id = self.asker(call_id)
         body = ResultBody(content=(Text(text=text),)) if text else None
         return await Sent(
-            self,
+            asker,
             ToolSettled(
                 command_id=self._id(command_id),
                 actor=actor,
@@ -592,6 +602,13 @@ class Session:
     def tail(self, *, after: str | int | None = None) -> AsyncIterator[Record | Live]:
         """The same, each event with its place in the log: for whoever keeps a cursor (`record.cursor`) as they read."""
         return self.runtime.tail(self.key, after=after)
+
+    def tail_tree(self, *, depth: int | None = None, after: str | None = None, live: bool = True) -> TreeTail:
+        """The same for the whole tree below it: what is recorded of each session in one order, causes before effects,
+        then what happens, live. Each `Scoped` says in its frames which session it is of. `depth` is how deep to read: 0
+        for this session alone, None for all. The `cursor` of the stream is the place behind all that it has handed out,
+        and `after` goes on there; without `live` it ends with what is recorded now."""
+        return self.runtime.host.tree_streams.tail(self.key, depth=depth, after=after, live=live)
 
     def records(self, *, after: str | int | None = None) -> AsyncIterator[Record]:
         """The committed records behind a cursor or a seq, as they are now."""

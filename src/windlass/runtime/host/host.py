@@ -24,6 +24,7 @@ from windlass.runtime.sessions.shutdown import Shutdown
 from windlass.runtime.streams.cursors import Cursors
 from windlass.runtime.streams.event_streams import EventStreams
 from windlass.runtime.streams.log_reader import LogReader
+from windlass.runtime.streams.tree_streams import TreeStreams
 from windlass.runtime.trees.session_children import Trees
 from windlass.store.base import Key, Store
 from windlass.tools.planes.stops import stop
@@ -73,6 +74,7 @@ class Host:
         self.watch = StoreWatch(store, ports, settings, slots, agents, opener, faults, clock)
         self.cursors = Cursors(log)
         self.streams = EventStreams(slots, log, self.cursors, poll_ms)
+        self.tree_streams = TreeStreams(store, log, self.cursors, self.streams)
         self.views = SessionViews(slots, log, ports, agents, opener, tools, trees)
         self.rest = Rest(store, slots, log, self.views, agents, ports, poll_ms)
         self.results = RunResults(store, slots, log, self.views, self.rest, agents, poll_ms, trees)

@@ -107,7 +107,7 @@ class Opener:
     async def try_to_drive(self, key: Key) -> None:
         """Has a session driven that was not asked for just now. One bad session must not stop the rest."""
         slot = self._slots.get(key)
-        if not self._settings.take_up and not (slot is not None and slot.asked_for):
+        if not self._settings.take_up and not self._slots.asked_for(key):
             return
         if slot is not None and slot.parked:
             return

@@ -78,6 +78,12 @@ class Slots:
         """The slot of a session, if there is one."""
         return self._table.get(key)
 
+    def asked_for(self, key: Key) -> bool:
+        """Whether a session was asked for by name, or one above it was."""
+        pieces = key.session.split("~")
+        above = (Key(key.tenant, "~".join(pieces[:end])) for end in range(len(pieces), 0, -1))
+        return any(slot is not None and slot.asked_for for slot in map(self._table.get, above))
+
     def driven_at(self, key: Key) -> Driven | None:
         """What drives a session here, if anything does."""
         slot = self._table.get(key)

@@ -3,12 +3,15 @@ answers that are on their way to them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from windlass.events.base import Event
 from windlass.events.errors import CodecError, KernelError, StoreError
+from windlass.events.questions import QuestionRequested
+from windlass.events.tools.permissions import PermissionRequested
 from windlass.events.values.specs import Grant
 from windlass.kernel import log
 from windlass.kernel.owed import opens
@@ -17,6 +20,7 @@ from windlass.kernel.parts.tools.calls import Call
 from windlass.kernel.state import State
 from windlass.runtime.commands.pending_commands import ahead, given, pending
 from windlass.runtime.drive.tool_calls import arguments_in
+from windlass.runtime.trees.tree_rows import key_at, root_of, rows_below, scope_of
 from windlass.store.base import IndexRow, Key, Store
 
 from .log_point import Point, read_point
@@ -33,6 +37,22 @@ class OpenRequest(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     """What an approval is bound to; empty for a question."""
     event: Event
+    scope: str = ""
+    """The place of the session that asks, below the one that is looked at; empty if that one asks itself."""
+
+    @property
+    def name(self) -> str:
+        """The id that the session that is looked at knows it by, such as `c6.0/p8`."""
+        return named(self.scope, self.request_id)
+
+    @property
+    def shown(self) -> Event:
+        """What it says, under that id."""
+        if isinstance(self.event, PermissionRequested):
+            return msgspec.structs.replace(self.event, request_id=self.name)
+        if isinstance(self.event, QuestionRequested):
+            return msgspec.structs.replace(self.event, question_id=self.name)
+        return self.event
 
 
 class UnsettledCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +62,56 @@ class UnsettledCall(msgspec.Struct, frozen=True, kw_only=True):
     tool: str
     args: Any
     """What it was given: an object, or a text; None if that was erased."""
+    scope: str = ""
+    """The place of the session whose call it is, below the one that is looked at."""
+
+    @property
+    def name(self) -> str:
+        """The id that the session that is looked at knows it by."""
+        return named(self.scope, self.call_id)
+
+
+class Asker(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that may wait for people, and its place below the one that is looked at."""
+
+    point: Point
+    scope: str = ""
+
+
+def named(scope: str, own: str) -> str:
+    """An id of a session as one above it knows it."""
+    return f"{scope}/{own}" if scope else own
+
+
+async def askers(store: Store, point: Point) -> list[Asker]:
+    """A session, and behind it those below it that wait for people themselves, at any depth. One that cannot be read
+    does not hide the others."""
+    found = [Asker(point=point)]
+    for row in await rows_below(store, point.key):
+        if all("/" in name for name in row.waiting_for):
+            continue
+        try:
+            below = await read_point(store, Key(row.tenant, row.session))
+        except (KernelError, StoreError, CodecError):
+            continue
+        found.append(Asker(point=below, scope=scope_of(point.key.session, row.session)))
+    return found
+
+
+def asked_in_tree(askers: Sequence[Asker], kind: RequestKind | None = None) -> list[OpenRequest]:
+    """The requests that are open in some sessions, or those of one kind; those of each, the oldest first."""
+    return [
+        msgspec.structs.replace(request, scope=asker.scope)
+        for asker in askers
+        for request in open_requests(asker.point, kind)
+    ]
+
+
+def unsettled_in_tree(askers: Sequence[Asker]) -> list[UnsettledCall]:
+    """The calls of some sessions whose outcome is unknown."""
+    return [
+        msgspec.structs.replace(call, scope=asker.scope) for asker in askers for call in unsettled_calls(asker.point)
+    ]
 
 
 def open_requests(point: Point, kind: RequestKind | None = None) -> list[OpenRequest]:
@@ -89,18 +159,58 @@ async def answers_under_way(store: Store, point: Point) -> dict[str, str]:
     return given(fitting)
 
 
+async def answers_in_tree(store: Store, askers: Sequence[Asker]) -> dict[str, str]:
+    """The same for some sessions of a tree, by the ids that the one that is looked at knows their requests by."""
+    return {
+        named(asker.scope, own): answer
+        for asker in askers
+        for own, answer in (await answers_under_way(store, asker.point)).items()
+    }
+
+
+async def with_roots(store: Store, rows: list[IndexRow]) -> list[IndexRow]:
+    """Some rows, with the roots of all that wait for people below them: a root waits for what they wait for, whether or
+    not it has heard of it."""
+    found = {row.session: row for row in rows}
+    for row in rows:
+        root = root_of(row.session)
+        above = found.get(root) or await store.index.get(Key(row.tenant, root))
+        if root != row.session and above is not None:
+            found[root] = _waits_too(above, row)
+    return list(found.values())
+
+
+def _waits_too(root: IndexRow, row: IndexRow) -> IndexRow:
+    """A root that waits for what one below it asks of people."""
+    words = dict(zip(root.waiting_for, root.waiting_words or root.waiting_for, strict=False))
+    scope = scope_of(root.session, row.session)
+    for own, said in zip(row.waiting_for, row.waiting_words or row.waiting_for, strict=False):
+        if "/" not in own:
+            words[named(scope, own)] = said.replace(own, named(scope, own), 1)
+    return msgspec.structs.replace(root, waiting_for=tuple(words), waiting_words=tuple(words.values()))
+
+
 async def answers_of_rows(store: Store, rows: list[IndexRow]) -> dict[str, dict[str, str]]:
     """The same for the sessions of many rows that wait for somebody, by their ids; those without one are not in it."""
     answers = {}
     for row in rows:
-        key = Key(row.tenant, row.session)
         if not row.waiting_for:
             continue
-        try:
-            sent = await store.inbox.waiting(key, limit=1)
-            under_way = await answers_under_way(store, await read_point(store, key)) if sent else {}
-        except (KernelError, StoreError, CodecError):  # one that cannot be read does not hide the others
-            continue
+        scopes = dict.fromkeys(name.rpartition("/")[0] for name in row.waiting_for)
+        under_way: dict[str, str] = {}
+        for scope in scopes:
+            sent = await _sent(store, key_at(Key(row.tenant, row.session), scope))
+            under_way |= {named(scope, own): answer for own, answer in sent.items()}
         if under_way:
             answers[row.session] = under_way
     return answers
+
+
+async def _sent(store: Store, key: Key) -> dict[str, str]:
+    """The answers that wait in the inbox of a session; none if it cannot be read, so that it does not hide others."""
+    try:
+        if not await store.inbox.waiting(key, limit=1):
+            return {}
+        return await answers_under_way(store, await read_point(store, key))
+    except (KernelError, StoreError, CodecError):
+        return {}

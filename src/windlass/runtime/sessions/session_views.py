@@ -101,7 +101,7 @@ class SessionViews:
         """What a session asks of people, as an approver would be asked; then what its children do, under the ids that
         it knows those by."""
         found = list(await self._asked(key))
-        for path, below in await self._trees.asked(key, await self.seen(key)):
+        for path, below in await self._trees.asked(key):
             found += [_as_known(path, ask) for ask in await self._asked(below)]
         return tuple(found)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from windlass.events.base import Command
 from windlass.events.children import ChildBody, ChildOpened, ChildStarted
 from windlass.events.commands import CommandRefused
-from windlass.events.errors import Refused, UsageError
+from windlass.events.errors import Refused, StoreError, UsageError
 from windlass.events.tools.calls import ToolCancelled, ToolDenied
 from windlass.events.values.blocks import Text
 from windlass.events.values.items import HistoryItem
@@ -22,6 +22,7 @@ from windlass.runtime.workspace.folder import recorded_folder
 from windlass.store.base import Key
 
 from .specialists import inherited
+from .tree_rows import rows_below, scope_of
 
 if TYPE_CHECKING:
     from windlass.kernel.effects import StartChild
@@ -66,8 +67,12 @@ class Trees:
                 self._ports.spawn(self._wake(sender, key), f"windlass:nudge:{name}")
 
     async def _wake(self, sender: Key, key: Key) -> None:
-        """Has a session driven that rests, if its log has begun."""
-        if await self.store.index.get(key) is None or self.opener is None:
+        """Has a session driven that rests, if its log has begun. If the store does not answer, whoever watches it finds
+        what was sent."""
+        try:
+            if await self.store.index.get(key) is None or self.opener is None:
+                return
+        except StoreError:
             return
         self.ask_for(sender, key)
         await self.opener.try_to_drive(key)
@@ -106,16 +111,11 @@ class Trees:
                 return True
         return False
 
-    async def asked(self, key: Key, state: State) -> list[tuple[str, Key]]:
-        """The children that wait for people, at any depth: the calls that lead to each, and its key."""
-        found: list[tuple[str, Key]] = []
-        for child in state.children.open.values():
-            if child.status == "asked" and not child.stopping:
-                below = Key(key.tenant, child.child_id)
-                there = (await LogReader(self.store).fold(below)).state
-                found += [(child.call_id, below)]
-                found += [(f"{child.call_id}~{path}", deeper) for path, deeper in await self.asked(below, there)]
-        return found
+    async def asked(self, key: Key) -> list[tuple[str, Key]]:
+        """The sessions below one that wait for people, at any depth: the calls that lead to each, and its key. What
+        each says of itself counts, whether or not those above it have heard of it."""
+        below = [row for row in await rows_below(self.store, key) if any("/" not in name for name in row.waiting_for)]
+        return [(scope_of(key.session, row.session), Key(key.tenant, row.session)) for row in below]
 
     def ask_for(self, by: Key, key: Key) -> None:
         """Whoever asked for a session by name asked for those that belong to it too."""

@@ -182,6 +182,6 @@ class Commands:
         waiting = self.answer(key)
         if waiting is not None:
             return waiting
-        if not state.active and (state.queue.waiting or isinstance(state.phase, Asked)):
+        if not state.active and (state.queue.waiting or isinstance(state.phase, Asked)) and not state.children.open:
             return WakeReceived(command_id=self.fresh_id())
         return None

@@ -46,6 +46,10 @@ class Disk:
         """One append, at this very moment. Raises as a store does."""
         epoch = self.ledger(key).epoch
         at_once(self.kept.log.append(key, sealed, takes=takes, **more))
+        for message in more.get("sends", ()):
+            to = Key(key.tenant, message.session)
+            if message.creates and to not in self._world.watch.logs:
+                self._world.watch.created(to, None)
         self._world.watch.committed(actor, key, sealed, takes, more.get("index"), epoch)
 
     async def erase_at(self, key: Key, seq: int) -> None:

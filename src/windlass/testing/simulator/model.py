@@ -48,8 +48,19 @@ PRICE = Price(input=1_000_000, output=2_000_000)
 class SimModel:
     """Answers at random. Each request is held against the log first: it must be an intent that is kept and open."""
 
-    def __init__(self, world: World, window_tokens: int, *, name: str = "model") -> None:
+    def __init__(
+        self,
+        world: World,
+        window_tokens: int,
+        *,
+        name: str = "model",
+        spawns: tuple[str, ...] = (),
+        eager: float = 0.0,
+    ) -> None:
+        """`spawns` are the specialists that it has work for it; `eager` is how many of its calls are for them."""
         self._world = world
+        self._spawns = spawns
+        self._eager = eager
         self._number = 0
         self._info = ModelInfo(
             name=f"sim/{name}",
@@ -96,7 +107,7 @@ class SimModel:
         calls: list[ProposedCall] = []
         blocks: list[Any] = []
         odd = chance.hit(world.rates.model_odd)
-        if request.lane == "main" and request.tools and chance.hit(world.rates.calls):
+        if request.lane == "main" and request.tools and chance.hit(max(world.rates.calls, self._restless())):
             names = [tool.name for tool in request.tools if tool.name in NOT_ALWAYS_THERE]
             calls = [self._call(ordinal, odd, names) for ordinal in range(1 + chance.below(CALLS_MAX))]
         if request.lane == "judge":
@@ -134,6 +145,8 @@ class SimModel:
                 error="arguments must be valid JSON",
                 provider_call_id=name,
             )
+        if self._spawns and chance.hit(self._eager):
+            return ProposedCall(ordinal=ordinal, tool="spawn", args=self._spawn(), provider_call_id=name)
         tool, args = chance.one(HOST_TOOLS), {"n": chance.below(50)}
         if more and chance.hit(0.3):
             tool = chance.one(more)
@@ -146,6 +159,16 @@ class SimModel:
         elif chance.hit(0.15):
             tool, args = self._kernel_call()
         return ProposedCall(ordinal=ordinal, tool=tool, args=args, provider_call_id=name)
+
+    def _restless(self) -> float:
+        """How often it calls something for the sake of its specialists; never in times of peace."""
+        return self._eager if self._spawns and not self._world.healed.is_set() else 0.0
+
+    def _spawn(self) -> Any:
+        chance = self._world.chance
+        mode = chance.one(("foreground", "foreground", "foreground", "background", "detached"))
+        args = {"agent": chance.one(self._spawns), "task": "work", "mode": mode}
+        return args | ({"limits": {"turns": 3}} if chance.hit(0.2) else {})
 
     def _kernel_call(self) -> tuple[str, Any]:
         chance = self._world.chance

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.events.base import Command
 from windlass.events.commands import PromptReceived
 from windlass.events.errors import CommandTaken, Refused, StoreError, UsageError
+from windlass.events.runs import InterruptReceived
 from windlass.events.stored import codec
 from windlass.events.tools.calls import ToolRequested
 from windlass.events.tools.toolset import MountReceived, ToolBody, UnmountReceived
@@ -63,7 +64,9 @@ class People:
                 await self._open()
                 return
             key = chance.one(keys)
-            if chance.hit(world.rates.forks):
+            if "~" in key.session:
+                await self._answer_child(key)
+            elif chance.hit(world.rates.forks):
                 await self._fork(key)
             elif chance.hit(world.rates.follows * 0.3):
                 await self._follow(key)
@@ -71,6 +74,15 @@ class People:
                 await self.deliver(key, self.commands.any(key))
         except (RunnerDied, StoreError, Refused):
             return
+
+    async def _answer_child(self, key: Key) -> None:
+        """Answers what a child asks, or has it stop by itself; its work is its parent's to say."""
+        chance = self.world.chance
+        command = self.commands.answer(key)
+        if command is None and chance.hit(self.world.rates.stops * 0.3):
+            command = InterruptReceived(command_id=self.commands.fresh_id())
+        if command is not None:
+            await self.deliver(key, command)
 
     async def _rarely(self, key: Key) -> bool:
         """What few people do, each in few worlds. False if they did nothing of it."""

@@ -36,6 +36,7 @@ class SimFailure(AssertionError):
 
     def __init__(self, world: World, mode: Mode, error: BaseException) -> None:
         more = "" if world.steps_wanted == STEPS_MIN else f" --steps {world.steps_wanted}"
+        more += " --trees" if world.trees else ""
         more += " --mode safety" if mode == "safety" else ""
         super().__init__(
             f"seed {world.seed}, step {world.steps}, {world.loop.time():.3f} s: {type(error).__name__}: {error}\n"
@@ -46,10 +47,13 @@ class SimFailure(AssertionError):
         self.rule = getattr(error, "rule", type(error).__name__)
 
 
-def simulate(seed: int, *, steps: int = STEPS_MIN, mode: Mode = "liveness", trace: bool = False) -> Finding:
+def simulate(
+    seed: int, *, steps: int = STEPS_MIN, mode: Mode = "liveness", trace: bool = False, trees: bool = False
+) -> Finding:
     """Lives through the world of one seed: `steps` acts with faults, and in `liveness` mode then a time without any,
-    in which everything that is owed must come to its end. Raises `SimFailure` if a rule is broken."""
-    world = World(seed, steps=steps, tracing=trace)
+    in which everything that is owed must come to its end. In a world of `trees` sessions have others work for them.
+    Raises `SimFailure` if a rule is broken."""
+    world = World(seed, steps=steps, tracing=trace, trees=trees)
     error = live(world, world.main(settles=mode == "liveness"))
     if error is not None:
         raise SimFailure(world, mode, error) from error

@@ -44,6 +44,7 @@ from .laws import Before, Passed, check_append, check_labels, check_terms
 from .loop import Actor
 from .places import count_append
 from .tools import Effects
+from .trees.laws import TreeLaws
 
 if TYPE_CHECKING:
     from .world import World
@@ -144,6 +145,7 @@ class Watch:
         self.epochs: dict[Key, int] = {}
         self.owners: dict[Key, Actor] = {}
         self.effects = Effects()
+        self.trees = TreeLaws(world)
         self.acknowledged: dict[Key, dict[str, str]] = {}
         self.appends = 0
 
@@ -202,7 +204,8 @@ class Watch:
         check_append(found.state, before, append, fits=found.fits)
         found.passed.check_append(found.state, append)
         check_labels(found.state, found.carried)
-        if isinstance(append.events[0], SessionResumed):
+        self.trees.appended(found, append)
+        if isinstance(append.events[0], SessionResumed) and found.state.parent_id is None:
             check_terms(found.state, self._world.agent_of(actor))
         self._judge_index(found, index)
 
@@ -369,6 +372,7 @@ class Watch:
             words += [f"{name}: {prompt} waits in the queue" for prompt in state.queue.waiting]
             words += [f"{name}: call {call.call_id} ({call.tool}) is {call.status}" for call in state.open_calls()]
             words += [f"{name}: job {job} has no end" for job in state.jobs.open]
+            words += self.trees.unfinished(found)
             words += [f"{name}: timer {timer} is set" for timer in state.timers.open]
             words += [f"{name}: {change.operation} of {change.names} waits" for change in state.toolset.staged]
             words += [f"{name}: what was paged out at {seq} is not archived" for seq in state.archive.paged]

@@ -27,6 +27,7 @@ from .readers import Reader
 from .runner import LEASE_MS, Runner
 from .store import FULL_MS, LATENCY_MS
 from .tools import EXTRAS
+from .trees.agents import rates_of, tree_of
 from .watch import Log, Watch
 
 CHAOS_MS = (100, 500, 2_000)
@@ -50,10 +51,12 @@ UNSETTLED_SHOWN_MAX = 12
 class World:
     """All that one seed decides."""
 
-    def __init__(self, seed: int, *, steps: int, tracing: bool = False) -> None:
+    def __init__(self, seed: int, *, steps: int, tracing: bool = False, trees: bool = False) -> None:
+        """`trees`: its sessions have others work for them."""
         self.seed = seed
+        self.trees = trees
         self.chance = Chance(seed)
-        self.rates: Rates = self.chance.rates()
+        self.rates: Rates = rates_of(self.chance.rates()) if trees else self.chance.rates()
         self.loop = SimLoop(self.chance, shuffles=self.chance.hit(0.8))
         self.loop.set_exception_handler(functools.partial(_fault, self))
         self.outside = Actor("people", self)
@@ -78,7 +81,7 @@ class World:
         self.machine = Machine(self)
         self.poll_ms = self.chance.one((100, 1_000, 3_000))
         self.has_approver = self.chance.hit(0.4)
-        self.agents = versions_of(self)
+        self.agents = [tree_of(self)] if trees else versions_of(self)
         self.agent = self.agents[0]
         self.library: tuple[AnyTool, ...] = (self.chance.one(EXTRAS),) if self.chance.hit(0.5) else ()
         self.codes: dict[Actor, Agent] = {}
@@ -310,6 +313,7 @@ class World:
             task.cancel()
         if settles:
             await self._settle()
+            self.watch.trees.at_peace()
         self.watch.nothing_lost()
         self.watch.verify()
 

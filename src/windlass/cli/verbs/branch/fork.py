@@ -80,12 +80,13 @@ async def answer(args: argparse.Namespace, store: Store, branch: Key) -> str:
     from windlass.events.tools.permissions import FeedbackBody, PermissionApproved, PermissionDenied
     from windlass.runtime.operate.command_delivery import deliver
     from windlass.runtime.operate.log_point import read_point
+    from windlass.runtime.operate.open_requests import Asker
 
     if args.reopen:
         return f", where {spelt(args.reopen)} is open again"
     if not (args.approve or args.deny):
         return ""
-    request = wanted_request(await read_point(store, branch), args.approve or args.deny, "permission")
+    request = wanted_request([Asker(point=await read_point(store, branch))], args.approve or args.deny, "permission")
     name, who, command_id = request.request_id, identity.actor(), identity.fresh_command_id()
     body = FeedbackBody(feedback=args.feedback) if args.feedback else None
     yes = PermissionApproved(command_id=command_id, actor=who, request_id=name, digest=request.digest or None)

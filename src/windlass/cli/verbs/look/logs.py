@@ -16,6 +16,7 @@ EXAMPLES = """examples:
   windlass logs - --after 40         the newest session, after record 40
   windlass logs march --json         one JSON object per record: seq, at_ms, cause, event
   windlass logs march --raw          the sealed lines as they are stored
+  windlass logs march --tree -f      with the sessions below it; --depth 1 for its children alone
 """
 
 
@@ -25,6 +26,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     options.add_session(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="go on as the log grows, until Ctrl-C")
     parser.add_argument("--after", type=int, default=0, metavar="SEQ", help="only records after this one")
+    parser.add_argument("--tree", action="store_true", help="with the records of the sessions below it, in one order")
+    parser.add_argument("--depth", type=int, metavar="N", help="with --tree: how deep (all of it unless set)")
     parser.add_argument("--all", action="store_true", help="show bookkeeping records too")
     parser.add_argument("--full", action="store_true", help="show texts whole")
     form = parser.add_mutually_exclusive_group()
@@ -41,7 +44,15 @@ def run(args: argparse.Namespace) -> int:
 
 async def logs(args: argparse.Namespace, store: Store, key: Key) -> int:
     """Prints it in the form that is wanted."""
-    if args.raw:
+    from windlass.events.errors import UsageError
+
+    if args.depth is not None and (not args.tree or args.depth < 0):
+        raise UsageError(f"--depth {args.depth}: says how deep --tree goes; 0 is the session alone")
+    if args.tree and (args.raw or args.after):
+        raise UsageError("--tree goes with neither --raw nor --after: a place in one log says nothing of the others")
+    if args.tree:
+        await print_tree(args, store, key)
+    elif args.raw:
         await print_raw(args, store, key)
     elif args.json:
         await print_json(args, store, key)
@@ -91,3 +102,18 @@ async def print_timeline(args: argparse.Namespace, store: Store, key: Key) -> bo
             put(line, flush=args.follow)
         shown = True
     return shown
+
+
+async def print_tree(args: argparse.Namespace, store: Store, key: Key) -> None:
+    """The records of a tree, each session named when it has the word; or one JSON object per record."""
+    from windlass.cli.screen.timeline import Timeline, TimelinePage
+    from windlass.cli.screen.tree_timeline import TreeTimeline
+    from windlass.cli.terminal.text import Paint, put, screen_width
+    from windlass.protocol.log_tail import tree
+    from windlass.protocol.record_json import scoped_json
+
+    page = TimelinePage(width=screen_width(), paint=Paint())
+    view = TreeTimeline(page, lambda: Timeline(full=args.full, all_records=args.all), Paint())
+    async for scoped in tree(store, key, depth=args.depth, follow=args.follow):
+        for line in [scoped_json(scoped)] if args.json else view.lines(scoped):
+            put(line, flush=args.follow)

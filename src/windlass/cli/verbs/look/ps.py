@@ -14,9 +14,12 @@ EXAMPLES = """examples:
   windlass ps                        every session, the one that changed last first
   windlass ps --waiting              only those that wait for a person
   windlass ps --agent clerk --json   for programs: one JSON array
+  windlass ps --tree                 each session below the one that started it, and what each waits for
 
 states: running, asked (waits for a person or client), sleeping (until a time), idle, new,
 parked (its process died on it too often; 'windlass wake' tries again)
+with --tree: ready (nobody does it yet), running, blocked (waits for a person, client or child),
+suspended (until a time, or until somebody wakes it), done (and how it ended)
 What has an answer in the inbox is marked "answered": the session goes on when its agent is run.
 """
 
@@ -30,9 +33,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     options.add_store(parser)
     parser.add_argument("--state", choices=STATES, action="append", help="only sessions in this state (repeatable)")
-    parser.add_argument("--waiting", action="store_true", help="short for --state asked")
+    parser.add_argument("--waiting", action="store_true", help="those that wait for a person, themselves or below them")
     parser.add_argument("--agent", metavar="NAME", help="only sessions of this agent")
     parser.add_argument("--text", metavar="WORDS", help="only sessions with this in their id, title or agent")
+    parser.add_argument("--tree", action="store_true", help="whole trees, child sessions below their parents")
     parser.add_argument("--limit", type=int, default=LIMIT, metavar="N", help=f"how many at most ({LIMIT})")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -50,6 +54,8 @@ async def ps(args: argparse.Namespace) -> int:
     """Prints them."""
     import sys
 
+    import msgspec
+
     from windlass.cli import stores
     from windlass.cli.screen.lease_holders import driver
     from windlass.cli.screen.number_words import plural
@@ -58,13 +64,20 @@ async def ps(args: argparse.Namespace) -> int:
     from windlass.events.errors import UsageError
     from windlass.runtime.operate.disk_room import no_room
     from windlass.runtime.operate.lease_holder import holders_of
-    from windlass.runtime.operate.open_requests import answers_of_rows
+    from windlass.runtime.operate.open_requests import answers_of_rows, with_roots
     from windlass.runtime.operate.session_jobs import job_counts
+    from windlass.store.rules.index_query import matches
 
     if args.limit < 1:
         raise UsageError(f"--limit {args.limit}: give a number of at least 1")
+    if args.tree:
+        return await tree(args)
     async with stores.opened(args) as store:
-        rows = await store.index.find(query_of(args))
+        query = query_of(args)
+        rows = await store.index.find(query)
+        if args.waiting:
+            anywhere = msgspec.structs.replace(query, states=())
+            rows = [row for row in await with_roots(store, rows) if matches(anywhere, row)]
         holders, answers = await holders_of(store, rows), await answers_of_rows(store, rows)
         jobs = await job_counts(store, rows, options.place_of(args))
     full = no_room(options.place_of(args))
@@ -90,6 +103,33 @@ async def ps(args: argparse.Namespace) -> int:
         put(line)
     if len(rows) == args.limit:
         tell(f"the {plural(args.limit, 'session')} that changed last; --limit shows more")
+    return 0
+
+
+async def tree(args: argparse.Namespace) -> int:
+    """Prints the trees of the sessions that fit, each from its root on."""
+    import msgspec
+
+    from windlass.cli import stores
+    from windlass.cli.screen.process_tree import tree_lines
+    from windlass.cli.terminal.text import put, screen_width, tell, tell_json
+    from windlass.runtime.operate.process_table import process_table
+    from windlass.runtime.trees.tree_rows import root_of
+    from windlass.store.base import Key
+
+    async with stores.opened(args) as store:
+        roots = dict.fromkeys(root_of(row.session) for row in await store.index.find(query_of(args)))
+        processes = [process for root in roots for process in await process_table(store, Key(args.tenant, root))]
+    if args.ids:
+        for process in processes:
+            put(process.session)
+    elif args.json:
+        tell_json([msgspec.to_builtins(process) for process in processes])
+    elif not processes:
+        tell(none(args))
+    else:
+        for line in tree_lines(processes, screen_width()):
+            put(line)
     return 0
 
 

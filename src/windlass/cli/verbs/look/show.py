@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from windlass.cli import options
 
 if TYPE_CHECKING:
-    from windlass.runtime.operate.log_point import Point
+    from collections.abc import Sequence
+
+    from windlass.runtime.operate.open_requests import Asker
     from windlass.store.base import Holder, Key, Store
     from windlass.tools.jobs.job_host import JobRow
 
@@ -45,24 +47,25 @@ async def show(args: argparse.Namespace, store: Store, key: Key) -> int:
     from windlass.runtime.operate.disk_room import no_room
     from windlass.runtime.operate.lease_holder import holder_of
     from windlass.runtime.operate.log_point import read_point
-    from windlass.runtime.operate.open_requests import answers_under_way
+    from windlass.runtime.operate.open_requests import answers_in_tree, askers
     from windlass.runtime.operate.session_jobs import jobs_at, looked_up
 
     point = await read_point(store, key)
     waiting, forks = await store.inbox.waiting(key), await store.log.forks(key)
-    holder, answers = await holder_of(store, key), await answers_under_way(store, point)
+    asking = await askers(store, point)
+    holder, answers = await holder_of(store, key), await answers_in_tree(store, asking)
     place = options.place_of(args)
     jobs = await looked_up(jobs_at(point, point.overview.updated_ms), point, place, store)
     full = no_room(place)
     if full:
         put(full, sys.stderr)
     if args.json:
-        tell_json(plain(point, holder, inbox=len(waiting), forks=forks, answers=answers, jobs=jobs))
+        tell_json(plain(asking, holder, inbox=len(waiting), forks=forks, answers=answers, jobs=jobs))
         return 0
     driver = lease_holders.driver(holder) if holder is not None else ""
     for line in about(point, driver=driver, inbox=len(waiting), forks=forks, jobs=jobs):
         tell(line, indent=" " * LABEL_WIDTH)
-    lines = open_questions(point, shell_lines.at(args), answers)
+    lines = open_questions(asking, shell_lines.at(args), answers)
     if not lines or (answers and not driver):
         lines += ["", *how_to_go_on(point, args, held=bool(driver), answered=bool(answers))]
     for line in (*raised_lines(point, shell_lines.at(args), Paint()), *lines):
@@ -71,7 +74,7 @@ async def show(args: argparse.Namespace, store: Store, key: Key) -> int:
 
 
 def plain(
-    point: Point,
+    asking: Sequence[Asker],
     holder: Holder | None,
     *,
     inbox: int,
@@ -84,7 +87,9 @@ def plain(
 
     from windlass.cli.screen import lease_holders
     from windlass.runtime.operate.label_sources import sources
+    from windlass.runtime.operate.open_requests import named
 
+    point, *_ = (asker.point for asker in asking)
     overview: dict[str, Any] = msgspec.to_builtins(point.overview)
     return {
         **overview,
@@ -98,5 +103,9 @@ def plain(
         "labels": [{**msgspec.to_builtins(told.found), "subject": told.subject} for told in sources(point)],
         "quarantined": point.state.labels.quarantined,
         "jobs": [msgspec.to_builtins(row) for row in jobs],
-        "open": [msgspec.to_builtins(ask) for ask in point.state.asks.open.values()],
+        "open": [
+            {**msgspec.to_builtins(ask), "ask_id": named(asker.scope, ask.ask_id), "scope": asker.scope}
+            for asker in asking
+            for ask in asker.point.state.asks.open.values()
+        ],
     }

@@ -30,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="liveness",
         help="safety: faults only; liveness: then they stop and everything owed must come to its end (default)",
     )
+    parser.add_argument("--trees", action="store_true", help="a world whose sessions have others work for them")
     parser.add_argument("--trace", action="store_true", help="print every step")
 
 
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--seeds {args.seeds}: give a number from 1 up")
     for seed in range(args.seed, args.seed + args.seeds):
         try:
-            lived = simulate(seed, steps=steps, mode=args.mode, trace=args.trace)
+            lived = simulate(seed, steps=steps, mode=args.mode, trace=args.trace, trees=args.trees)
         except SimFailure as failure:
             for line in failure.trace:
                 put(line)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from windlass.cli import options
 
 if TYPE_CHECKING:
-    from windlass.runtime.operate.log_point import Point
+    from collections.abc import Sequence
+
+    from windlass.runtime.operate.open_requests import Asker
     from windlass.store.base import Key, Store
 
 EXAMPLES = """examples:
@@ -49,13 +51,15 @@ async def answer(args: argparse.Namespace, store: Store, key: Key) -> int:
     from windlass.events.questions import AnswerBody, AnswerReceived, QuestionRequested
     from windlass.models.tokens import estimate_text
     from windlass.runtime.operate.log_point import read_point
+    from windlass.runtime.operate.open_requests import askers
+    from windlass.runtime.trees.tree_rows import key_at
 
-    point = await read_point(store, key)
-    wanted, text = parted(point, list(args.words), decline=args.decline)
-    request = wanted_request(point, wanted, "question")
+    asking = await askers(store, await read_point(store, key))
+    wanted, text = parted(asking, list(args.words), decline=args.decline)
+    request = wanted_request(asking, wanted, "question")
     if not text and not args.decline:
-        raise UsageError(f"no answer to {request.request_id} was given: write it after the session, or use --decline")
-    event = request.event
+        raise UsageError(f"no answer to {request.name} was given: write it after the session, or use --decline")
+    event = request.shown
     body, action = read_answer(event, text) if isinstance(event, QuestionRequested) else (AnswerBody(), None)
     for line in question_lines(event, Paint()) if isinstance(event, QuestionRequested) else ():
         put(line)
@@ -68,16 +72,16 @@ async def answer(args: argparse.Namespace, store: Store, key: Key) -> int:
         tokens=estimate_text(text) + OVERHEAD_TOKENS,
         body=body,
     )
-    what = f"{'declined' if args.decline else 'answered'} {spelt(request.request_id)}"
-    return await command_delivery.send(store, key, command, what, args)
+    what = f"{'declined' if args.decline else 'answered'} {spelt(request.name)}"
+    return await command_delivery.send(store, key_at(key, request.scope), command, what, args)
 
 
-def parted(point: Point, words: list[str], *, decline: bool) -> tuple[str | None, str]:
+def parted(asking: Sequence[Asker], words: list[str], *, decline: bool) -> tuple[str | None, str]:
     """The question that the first word names, if it names an open one and does not stand alone for an answer; and the
     text of the answer."""
-    from windlass.runtime.operate.open_requests import open_requests
+    from windlass.runtime.operate.open_requests import asked_in_tree
 
-    open_ids = {request.request_id for request in open_requests(point, "question")}
+    open_ids = {request.name for request in asked_in_tree(asking, "question")}
     names_one = bool(words) and words[0] in open_ids and (len(words) > 1 or decline)
     wanted = words.pop(0) if names_one else None
     return wanted, " ".join(words)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   windlass approve march             the only request that is open; shows what is approved
   windlass approve march p40         this one
+  windlass approve march c6.0/p8     one of a child session, as 'windlass show march' lists it
   windlass approve march --together  all that was asked together, each shown in full
   windlass approve march --session-wide        this tool as it is, for later calls too
   windlass approve march --pattern 'git *'     calls of this tool whose subject fits
@@ -50,22 +51,25 @@ async def approve(args: argparse.Namespace, store: Store, key: Key) -> int:
     from windlass.events.errors import UsageError
     from windlass.events.tools.permissions import Covered, PermissionApproved, PermissionRequested
     from windlass.runtime.operate.log_point import read_point
+    from windlass.runtime.operate.open_requests import askers
+    from windlass.runtime.trees.tree_rows import key_at
 
-    point = await read_point(store, key)
-    request, *others = wanted_requests(point, args.request, together=args.together)
+    asking = await askers(store, await read_point(store, key))
+    request, *others = wanted_requests(asking, args.request, together=args.together)
     for one in (request, *others):
-        if not isinstance(one.event, PermissionRequested):
+        shown = one.shown
+        if not isinstance(shown, PermissionRequested):
             continue
-        if args.pattern and not one.event.by_pattern:
+        if args.pattern and not shown.by_pattern:
             told = "not all that the call touches is known, or no line of text stands for it"
-            wide = ", or say --session-wide for its tool" if one.event.session_offered else ""
+            wide = ", or say --session-wide for its tool" if shown.session_offered else ""
             fix = f"leave --pattern out to approve this call alone{wide}"
-            raise UsageError(f"request {one.request_id} cannot be approved by a pattern: {told}; {fix}")
-        if args.session_wide and not one.event.session_offered:
+            raise UsageError(f"request {one.name} cannot be approved by a pattern: {told}; {fix}")
+        if args.session_wide and not shown.session_offered:
             told = "it is asked about each time, or is not known and shown whole"
             fix = "leave --session-wide out to approve this call alone"
-            raise UsageError(f"request {one.request_id} cannot be approved for the session: {told}; {fix}")
-        for line in permission_lines(one.event, Paint()):
+            raise UsageError(f"request {one.name} cannot be approved for the session: {told}; {fix}")
+        for line in permission_lines(shown, Paint()):
             put(line)
     command = PermissionApproved(
         command_id=identity.fresh_command_id(),
@@ -77,9 +81,9 @@ async def approve(args: argparse.Namespace, store: Store, key: Key) -> int:
         also=tuple(Covered(request_id=one.request_id, digest=one.digest) for one in others),
         for_ms=None if args.for_hours is None else max(0, round(args.for_hours * HOUR_MS)),
     )
-    names = ", ".join(spelt(one.request_id) for one in (request, *others))
+    names = ", ".join(spelt(one.name) for one in (request, *others))
     what = f"approved {names}: {spelt(request.tool)} may run{later(args)}"
-    return await command_delivery.send(store, key, command, what, args)
+    return await command_delivery.send(store, key_at(key, request.scope), command, what, args)
 
 
 def later(args: argparse.Namespace) -> str:

@@ -42,9 +42,11 @@ async def deny(args: argparse.Namespace, store: Store, key: Key) -> int:
     from windlass.cli.terminal.visible_text import spelt
     from windlass.events.tools.permissions import FeedbackBody, PermissionDenied
     from windlass.runtime.operate.log_point import read_point
+    from windlass.runtime.operate.open_requests import askers
+    from windlass.runtime.trees.tree_rows import key_at
 
-    point = await read_point(store, key)
-    request, *others = wanted_requests(point, args.request, together=args.together)
+    asking = await askers(store, await read_point(store, key))
+    request, *others = wanted_requests(asking, args.request, together=args.together)
     command = PermissionDenied(
         command_id=identity.fresh_command_id(),
         actor=identity.actor(),
@@ -54,6 +56,6 @@ async def deny(args: argparse.Namespace, store: Store, key: Key) -> int:
         body=FeedbackBody(feedback=args.feedback) if args.feedback else None,
     )
     then = "and the run ends" if args.stop else "the model is told so"
-    names = ", ".join(spelt(one.request_id) for one in (request, *others))
+    names = ", ".join(spelt(one.name) for one in (request, *others))
     what = f"denied {names}: {spelt(request.tool)} does not run, {then}"
-    return await command_delivery.send(store, key, command, what, args)
+    return await command_delivery.send(store, key_at(key, request.scope), command, what, args)

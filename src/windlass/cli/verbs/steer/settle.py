@@ -47,25 +47,28 @@ async def settle(args: argparse.Namespace, store: Store, key: Key) -> int:
     from windlass.events.values.blocks import Text
     from windlass.models.tokens import estimate_text
     from windlass.runtime.operate.log_point import read_point
-    from windlass.runtime.operate.open_requests import unsettled_calls
+    from windlass.runtime.operate.open_requests import askers, unsettled_in_tree
+    from windlass.runtime.trees.tree_rows import key_at
 
-    unsettled = {call.call_id: call for call in unsettled_calls(await read_point(store, key))}
+    asking = await askers(store, await read_point(store, key))
+    unsettled = {call.name: call for call in unsettled_in_tree(asking)}
     open_now = ", ".join(map(spelt, unsettled)) or "none"
     any_of_them = args.call == options.NEWEST
     if any_of_them and len(unsettled) > 1:
         raise UsageError(f"which call? several have an unknown outcome: {open_now}")
-    call_id = next(iter(unsettled), args.call) if any_of_them else args.call
-    if call_id not in unsettled:
-        raise UsageError(f"no call {call_id!r} with an unknown outcome; there is: {open_now}")
-    for line in unsettled_lines(unsettled[call_id], Paint()):
+    name = next(iter(unsettled), args.call) if any_of_them else args.call
+    if name not in unsettled:
+        raise UsageError(f"no call {name!r} with an unknown outcome; there is: {open_now}")
+    call = unsettled[name]
+    for line in unsettled_lines(call, Paint()):
         put(line)
     command = ToolSettled(
         command_id=identity.fresh_command_id(),
         actor=identity.actor(),
-        call_id=call_id,
+        call_id=call.call_id,
         outcome=args.outcome,
         tokens=estimate_text(args.text) if args.text else 0,
         body=ResultBody(content=(Text(text=args.text),)) if args.text else None,
     )
-    what = f"settled {spelt(call_id)}: {args.outcome.replace('_', ' ')}"
-    return await command_delivery.send(store, key, command, what, args)
+    what = f"settled {spelt(name)}: {args.outcome.replace('_', ' ')}"
+    return await command_delivery.send(store, key_at(key, call.scope), command, what, args)

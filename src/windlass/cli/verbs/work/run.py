@@ -217,7 +217,9 @@ async def work(
     watching = asyncio.create_task(watch(session, narrator, seen))
     try:
         if said.content or said.attachments:
-            return await answered(session, narrator, asked if before.asks.open else None, said, interruption)
+            return await answered(
+                session, narrator, asked if before.asks.open or before.children.open else None, said, interruption
+            )
         interruption.session = session
         await go_on(session, narrator, asked, before)
         result = await result_of(session)
@@ -257,7 +259,7 @@ async def go_on(session: Session, narrator: Narrator, asked: Interviewer | None,
     await session.runtime.drive(session.session_id)
     await session.wait_idle()
     state = await session.state()
-    if state.asks.open and asked is not None:
+    if asked is not None and await session.runtime.host.views.asked(session.key):
         await answer_open(session, asked, narrator.note)
     elif state.run.resumable and not something_open(state) and happened_nothing(before, state):
         await session.wake()

@@ -1,0 +1,87 @@
+"""The agents of a simulated tree: four deep, each with the next one as its specialist, all under one budget."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from windlass.events.values.specs import Policy, Rule, Settings
+from windlass.runtime.api.agent import Agent, Budget
+from windlass.testing.simulator.model import SimModel
+from windlass.testing.simulator.tools import TOOLS
+
+if TYPE_CHECKING:
+    from windlass.testing.simulator.chance import Rates
+    from windlass.testing.simulator.world import World
+
+NAMES = ("third", "second", "first")
+"""The specialists, the deepest one first."""
+WINDOW = 100_000
+ASK = Rule(action="ask", tool="pay", missing_ok=True)
+LEFT_OUT = (
+    *("forks", "erases", "mounts", "serves", "recodes", "pages_in", "labels", "shuts_down", "options"),
+    *("hook_raises", "hook_slow", "hook_denies", "hook_changes", "archive_fails", "archive_slow"),
+)
+"""What does not happen in worlds of trees: other worlds are full of it."""
+
+CALLS_MIN = 0.6
+"""How often models call something, at the least: a tree grows by calls."""
+
+
+def rates_of(rates: Rates) -> Rates:
+    """The troubles of a world of trees."""
+    calls = max(rates.calls, CALLS_MIN)
+    return msgspec.structs.replace(rates, calls=calls, **dict.fromkeys(LEFT_OUT, 0.0))
+
+
+def tree_of(world: World) -> Agent:
+    """The agent at the root. Somebody in the tree is asked about every payment; not all agents have the rule."""
+    chance = world.chance
+    below: tuple[Agent, ...] = ()
+    for name in NAMES:
+        below = (
+            Agent(
+                name,
+                model=_model(world, below, 0.8),
+                instructions="You are simulated, and work for another.",
+                description="does as it is told",
+                tools=TOOLS,
+                policy=Policy((ASK,) if chance.hit(0.5) else ()),
+                agents=below,
+                settings=_settings(world),
+            ),
+        )
+    budget = Budget(
+        turns=chance.one((12, 90, 300)),
+        calls=chance.one((20, 200)),
+        children=chance.one((3, 20)),
+        tokens=chance.one((60_000, 400_000)),
+    )
+    return Agent(
+        "sim",
+        model=_model(world, below, 0.5),
+        instructions="You are simulated.",
+        tools=TOOLS,
+        policy=Policy((ASK,)),
+        agents=below,
+        session_budget=budget,
+        settings=_settings(world),
+    )
+
+
+def _model(world: World, below: tuple[Agent, ...], eager: float) -> SimModel:
+    return SimModel(world, WINDOW, spawns=tuple(agent.name for agent in below), eager=eager)
+
+
+def _settings(world: World) -> Settings:
+    chance = world.chance
+    return Settings(
+        on_busy=chance.one(("enqueue", "steer", "interrupt")),
+        tool_order=chance.one(("parallel", "parallel", "sequential")),
+        sleep_over_ms=chance.one((1_000, 60_000)),
+        turns_max=chance.one((10, 50)),
+        parallel_tools_max=chance.one((1, 3, 8)),
+        children_wake=chance.hit(0.7),
+        losses_max=1_000,
+    )

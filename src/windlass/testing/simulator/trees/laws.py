@@ -1,0 +1,213 @@
+"""What must hold for a tree of sessions, held against every append.
+
+Written from the promises: it counts turns, starts and ends for itself, and reads messages off the disk.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from windlass.events.base import Event
+from windlass.events.children import ChildFinished, ChildStarted, ChildStopped
+from windlass.events.commands import PromptReceived
+from windlass.events.errors import NotFound
+from windlass.events.runs import RunAsked, RunCancelled, RunInterrupted, RunSlept, Terminal
+from windlass.events.sessions import SessionStarted
+from windlass.events.stored.codec import Appended
+from windlass.events.tools.calls import ToolAllowed, ToolStarted
+from windlass.events.tools.permissions import PermissionApproved, PermissionRequested
+from windlass.events.turns import TurnStarted
+from windlass.events.values.ids import child_end_id, child_stop_id, child_task_id
+from windlass.store.base import Key
+from windlass.testing.invariants import Broken
+
+if TYPE_CHECKING:
+    from windlass.testing.simulator.watch import Log
+    from windlass.testing.simulator.world import World
+
+BUDGETED = ("turns", "calls", "children", "tokens", "cost_nanos")
+
+
+class Family:
+    """What is counted of one session."""
+
+    def __init__(self) -> None:
+        self.started: dict[str, ChildStarted] = {}
+        """Its children, by id."""
+        self.ended: Counter[str] = Counter()
+        self.tasks = 0
+        self.turns = 0
+        self.asked: dict[str, str] = {}
+        """The requests for permission that it has made, and the call of each."""
+        self.approved: set[str] = set()
+        """The calls that somebody approved in it, and the tools that somebody approved for longer."""
+        self.is_exact = True
+        """Whether all that its children used is known: none was open when it ended."""
+
+
+class TreeLaws:
+    """Follows all trees of a world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._families: dict[str, Family] = {}
+
+    def _hold(self, rule: str, holds: bool, found: Log, detail: str) -> None:
+        if not holds:
+            raise Broken(rule, found.state.seq, f"{found.key.session}: {detail}")
+
+    def family(self, session: str) -> Family:
+        return self._families.setdefault(session, Family())
+
+    # --- every append ---
+
+    def appended(self, found: Log, append: Appended) -> None:
+        """Holds one append against the promises."""
+        own = self.family(found.key.session)
+        for seq, event in enumerate(append.events, append.first_seq):
+            assert isinstance(event, Event)
+            self._note(found, own, event)
+            self._check_messages(found, seq, event)
+        if found.state.parent_id is not None:
+            self._check_child(found)
+        self._check_sum(found)
+        self._check_stop(found, append)
+        self._check_shown(found)
+
+    def _note(self, found: Log, own: Family, event: Event) -> None:
+        match event:
+            case SessionStarted(parent_id=str(parent)):
+                known = found.key.session in self.family(parent).started
+                self._hold("a child is started by its parent", known, found, f"below {parent}")
+                self._world.reached(f"child_{event.depth}_deep")
+            case ChildStarted():
+                again = event.child_id in own.started
+                self._hold("each child is started once", not again, found, event.child_id)
+                own.started[event.child_id] = event
+            case ChildFinished():
+                own.ended[event.child_id] += 1
+                known = event.child_id in own.started and own.ended[event.child_id] == 1
+                self._hold("an end is told once", known, found, event.child_id)
+                self._world.reached(f"child_{event.status}")
+            case PromptReceived(command_id=name) if name == child_task_id(found.key.session):
+                own.tasks += 1
+                self._hold("each child has its task once", own.tasks == 1, found, name)
+            case TurnStarted():
+                own.turns += 1
+            case PermissionRequested():
+                own.asked[event.request_id] = event.call_id
+                if found.state.depth == 3:
+                    self._world.reached("asked_3_deep")
+            case PermissionApproved():
+                names = [event.request_id, *(one.request_id for one in event.also)]
+                own.approved.update(own.asked.get(name, "") for name in names)
+                if event.scope != "once":
+                    own.approved.add("for longer")
+            case ToolAllowed(by="person" | "grant"):
+                approved = event.call_id in own.approved or "for longer" in own.approved
+                self._hold("no approval is inherited", approved, found, f"{event.call_id} by {event.by}")
+            case ToolStarted():
+                self._check_asked(found, own, event)
+            case _:
+                pass
+
+    def _check_asked(self, found: Log, own: Family, event: ToolStarted) -> None:
+        """What anybody above asks about was asked about here."""
+        call, above = found.state.calls.by_id.get(event.call_id), found.key.session.rpartition("~")[0]
+        while call is not None and above:
+            rules = self._world.watch.logs[Key(found.key.tenant, above)].state.gate.policy.rules
+            asks = any(rule.action == "ask" and rule.tool == call.tool for rule in rules)
+            approved = event.call_id in own.approved or "for longer" in own.approved
+            self._hold("no approval is inherited", approved or not asks, found, f"{call.tool}, asked about by {above}")
+            above = above.rpartition("~")[0]
+
+    def _check_messages(self, found: Log, seq: int, event: Event) -> None:
+        """What one session has to say to another is kept with what it follows from."""
+        name = found.key.session
+        if isinstance(event, ChildStarted):
+            self._check_kept(found, event.child_id, child_task_id(event.child_id), "a task is kept")
+        elif isinstance(event, ChildStopped):
+            self._check_kept(found, event.child_id, child_stop_id(event.child_id, seq), "a stop reaches the child")
+        elif isinstance(event, Terminal) and not isinstance(event, RunAsked | RunSlept) and found.state.parent_id:
+            if found.state.active:
+                return  # another run began with the same append
+            self._check_kept(found, found.state.parent_id, child_end_id(name), "no end is lost")
+            self.family(name).is_exact &= not found.state.children.open
+
+    def _check_kept(self, found: Log, session: str, command_id: str, rule: str) -> None:
+        try:
+            ledger = self._world.disk.ledger(Key(found.key.tenant, session))
+        except NotFound:
+            self._hold(rule, False, found, f"there is no {session}")
+            return
+        self._hold(rule, command_id in ledger.taken or command_id in ledger.waiting, found, command_id)
+
+    def _check_child(self, found: Log) -> None:
+        """A child goes by the slice that was set aside for it."""
+        state = found.state
+        start = self.family(state.parent_id or "").started.get(found.key.session)
+        if start is None:
+            return
+        for name in BUDGETED:
+            most, given = getattr(start.slice, name), getattr(state.budget.limits, name)
+            holds = most is None or (given is not None and given <= most)
+            self._hold("a child goes by its slice", holds, found, f"{name}: {given} of {most}")
+
+    def _check_sum(self, found: Log) -> None:
+        """The turns of a tree, counted in its logs, are never above the budget of its root."""
+        root = found.key.session.partition("~")[0]
+        above = self._world.watch.logs.get(Key(found.key.tenant, root))
+        limits = above.state.budget.limits if above is not None else None
+        if limits is None or limits.turns is None:
+            return
+        tree = [name for name in self._families if name == root or name.startswith(f"{root}~")]
+        turns = sum(self._families[name].turns for name in tree)
+        wraps = len(tree)  # each session may say once how far it came
+        self._hold("the tree stays in its budget", turns <= limits.turns + wraps, found, f"{turns} of {limits.turns}")
+
+    def _check_stop(self, found: Log, append: Appended) -> None:
+        """Who is stopped stops those who work for it."""
+        if not any(isinstance(event, RunInterrupted | RunCancelled) for event in append.events) or found.state.active:
+            return
+        left = [
+            child.child_id
+            for child in found.state.children.open.values()
+            if child.mode == "foreground" and not child.stopping
+        ]
+        self._hold("a stop reaches the child", not left, found, str(left))
+        self._world.reached("stopped_with_children" if found.state.children.open else "stopped_alone")
+
+    def _check_shown(self, found: Log) -> None:
+        """A model is told of an end once."""
+        seqs = Counter(ref.seq for ref in found.state.history.items)
+        seqs.update(found.state.queue.steering)
+        twice = [seq for seq, count in seqs.items() if count > 1 and isinstance(found.events[seq - 1], ChildFinished)]
+        self._hold("an end is told once", not twice, found, str(twice))
+
+    # --- at the end ---
+
+    def unfinished(self, found: Log) -> list[str]:
+        """The children whose ends are not in the log of their parent."""
+        open_children = found.state.children.open.values()
+        return [f"{found.key.session}: child {child.child_id} has no end" for child in open_children]
+
+    def at_peace(self) -> None:
+        """All has come to its end: what was set aside for children and not used has gone back."""
+        for key, found in self._world.watch.logs.items():
+            own = self.family(key.session)
+            turns, exact = self._below(key.session)
+            if not found.lines or not own.started or not exact:
+                continue
+            spent = found.state.budget.spent.turns
+            self._hold("what a child did not use goes back", spent <= turns, found, f"{spent} turns booked for {turns}")
+            self._world.reached("escrow_came_back")
+
+    def _below(self, session: str) -> tuple[int, bool]:
+        """The turns of a session and of all below it, and whether that is all that was booked for them."""
+        own = self.family(session)
+        turns, exact = own.turns, own.is_exact
+        for child, start in own.started.items():
+            more, known = self._below(child)
+            turns, exact = turns + more, exact and known and start.mode != "detached" and own.ended[child] == 1
+        return turns, exact
