@@ -12,7 +12,7 @@ from windlass.mcp.server import McpServer
 from windlass.tools.processes.process_tree import is_alive
 
 STRANGE = str(pathlib.Path(__file__).with_name("strange_server.py"))
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 
 
 @pytest.fixture(autouse=True)
