@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -70,6 +72,22 @@ def test_the_file_of_a_workspace_is_read_only_if_the_workspace_is_trusted(tmp_pa
     (tmp_path / ".mcp.json").unlink()
     (tmp_path / ".mcp.json").write_text(JSON)
     assert [server.name for server in workspace_servers(str(tmp_path), trusted=True)] == ["time"]
+
+
+def test_a_runtime_whose_servers_nobody_uses_loads_nothing_of_the_package(tmp_path: pathlib.Path) -> None:
+    code = """
+import asyncio, sys, windlass
+
+async def main():
+    agent = windlass.Agent("a", "sim", mcp={"time": {"command": "mcp-server-time"}})
+    async with windlass.open(":memory:", agents=[]):
+        agent.mcp_config
+
+asyncio.run(main())
+print([name for name in ("mcp", "mcp_types", "anyio", "httpx2", "pydantic") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout == "[]\n"
 
 
 def test_secrets_are_looked_up_by_name_and_never_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp_client.conftest import Strange, gone
+from tests.mcp_client.conftest import PATIENT_MS, Strange, gone
 from windlass.mcp import restarts, server_process
 from windlass.mcp.connection import Connection, Frozen, Lost, NotConnected
 from windlass.mcp.restarts import Restarts
@@ -209,7 +209,9 @@ async def test_a_server_that_fails_again_and_again_is_left_alone(
 
 async def test_a_public_server_tells_the_time() -> None:
     """`mcp-server-time` of the package index speaks the newest protocol."""
-    connection = await agreed(McpServer(name="time", command=sys.executable, args=("-m", "mcp_server_time")))
+    connection = await agreed(
+        McpServer(name="time", command=sys.executable, args=("-m", "mcp_server_time"), start_timeout_ms=PATIENT_MS)
+    )
     answer = await connection.call("time__get_current_time", {"timezone": "UTC"}, nothing)
     assert answer.structured_content["timezone"] == "UTC"
     await connection.close()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import windlass
+from tests.mcp_client.conftest import PATIENCE_S, PATIENT_MS
 from tests.mcp_client.test_connection import agreed, nothing, said
 from windlass.events.mcp import McpConnected
 from windlass.events.tools.calls import ToolFinished
@@ -22,8 +23,6 @@ from windlass.tools.named_secrets import NamedSecrets
 
 if TYPE_CHECKING:
     from tests.mcp_client.office import Office
-
-PATIENCE_S = 240.0
 
 
 def new_office() -> Office:
@@ -60,7 +59,9 @@ async def serving(office: Office, kind: str) -> AsyncIterator[tuple[str, Any]]:
 async def test_a_server_over_http_is_listed_and_called(kind: Any) -> None:
     office = new_office()
     async with serving(office, kind) as (url, _):
-        server = McpServer(name="office", transport=kind, url=url, headers={"X-Token": "${token}"})
+        server = McpServer(
+            name="office", transport=kind, url=url, start_timeout_ms=PATIENT_MS, headers={"X-Token": "${token}"}
+        )
         connection = await agreed(server, secrets=NamedSecrets({"token": "a-secret-for-the-office"}))
         assert connection.listing is not None
         assert set(connection.listing.by_name) == {"office__add", "office__counts", "office__hangs"}
@@ -80,7 +81,7 @@ async def test_a_server_over_http_is_listed_and_called(kind: Any) -> None:
 async def test_a_call_over_http_that_is_given_up_is_cancelled_at_the_server(kind: Any) -> None:
     office = new_office()
     async with serving(office, kind) as (url, _):
-        connection = await agreed(McpServer(name="office", transport=kind, url=url))
+        connection = await agreed(McpServer(name="office", transport=kind, url=url, start_timeout_ms=PATIENT_MS))
         calling = asyncio.ensure_future(connection.call("office__hangs", {}, nothing))
         async with asyncio.timeout(PATIENCE_S):
             await office.begun.wait()
@@ -94,7 +95,7 @@ async def test_a_call_over_http_that_is_given_up_is_cancelled_at_the_server(kind
 async def test_a_server_over_http_that_goes_away_is_lost_and_not_there_again() -> None:
     office = new_office()
     async with serving(office, "http") as (url, _):
-        connection = await agreed(McpServer(name="office", transport="http", url=url))
+        connection = await agreed(McpServer(name="office", transport="http", url=url, start_timeout_ms=PATIENT_MS))
         assert said(await connection.call("office__add", {"a": 1, "b": 1}, nothing)) == "2"
     with pytest.raises(Lost):
         await connection.call("office__add", {"a": 1, "b": 1}, nothing)
@@ -108,7 +109,7 @@ async def test_nobody_at_an_address_is_said_in_words() -> None:
     free.bind(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{free.getsockname()[1]}/mcp"
     for kind in ("http", "sse"):
-        connection = Connection(McpServer(name="none", transport=kind, url=url))  # type: ignore[arg-type]
+        connection = Connection(McpServer(name="none", transport=kind, url=url, start_timeout_ms=PATIENT_MS))  # type: ignore[arg-type]
         with pytest.raises(NotConnected, match="ConnectError: All connection attempts failed"):
             await connection.connect()
         await connection.close()
@@ -118,7 +119,9 @@ async def test_nobody_at_an_address_is_said_in_words() -> None:
 async def test_a_session_calls_a_server_over_http(tmp_path: pathlib.Path) -> None:
     async with serving(new_office(), "http") as (url, _):
         model = ScriptedModel([call("office__add", a=20, b=22), "done"])
-        agent = windlass.Agent("clerk", model, policy=windlass.ALLOW_ALL, mcp={"office": {"url": url}})
+        agent = windlass.Agent(
+            "clerk", model, policy=windlass.ALLOW_ALL, mcp={"office": {"url": url, "startTimeout": PATIENT_MS}}
+        )
         async with windlass.open(str(tmp_path / "work.db"), agents=[agent]) as runtime:
             session = await runtime.session(agent, "one")
             await session.prompt("add")

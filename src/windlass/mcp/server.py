@@ -33,7 +33,7 @@ PRIVATE = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 """Names whose values are taken for secrets even if they are written out."""
 PRIVATE_CHARS_MIN = 8
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-START_TIMEOUT_MS = 30_000
+START_TIMEOUT_MS = 60_000
 CALL_TIMEOUT_MS = 120_000
 WORDS_MAX = 256
 CHARS_MAX = 8_192
