@@ -109,7 +109,7 @@ async def test_nobody_at_an_address_is_said_in_words() -> None:
     free.bind(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{free.getsockname()[1]}/mcp"
     for kind in ("http", "sse"):
-        connection = Connection(McpServer(name="none", transport=kind, url=url, start_timeout_ms=PATIENT_MS))  # type: ignore[arg-type]
+        connection = Connection(McpServer(name="none", transport=kind, url=url, start_timeout_ms=PATIENT_MS))
         with pytest.raises(NotConnected, match="ConnectError: All connection attempts failed"):
             await connection.connect()
         await connection.close()

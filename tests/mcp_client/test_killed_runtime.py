@@ -12,6 +12,7 @@ import windlass
 from tests.mcp_client.conftest import Strange, gone
 from tests.mcp_client.runtime_to_kill import LEASE_MS, agent
 from windlass.events.base import name_of
+from windlass.tools.processes.process_tree import PARENT_FIELD, stat_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -22,10 +23,13 @@ async def killed(strange: Strange, place: pathlib.Path, contract: str) -> None:
     process = subprocess.Popen([sys.executable, *words], cwd=ROOT, env=dict(os.environ))  # noqa: ASYNC220
     try:
         (line,) = await strange.noted("hangs")
+        server = stat_of(int(line.split()[1]))
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
+    assert server is not None
     await gone(int(line.split()[1]))
+    await gone(int(server[PARENT_FIELD]))
 
 
 async def test_a_call_that_may_have_had_effects_is_not_made_again(strange: Strange, tmp_path: pathlib.Path) -> None:

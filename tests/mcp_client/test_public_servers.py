@@ -45,7 +45,7 @@ def public(name: str, *args: str, **more: Any) -> McpServer:
 
 def marked(folder: pathlib.Path) -> dict[str, str]:
     """What a server is found by among all processes."""
-    return {"WINDLASS_MARK": str(folder)}
+    return {"MARK_OF_THIS_TEST": str(folder)}
 
 
 def pid_of(folder: pathlib.Path) -> int:
@@ -59,7 +59,7 @@ def _is_node(pid: int) -> bool:
 
 
 def _wears(pid: int, folder: pathlib.Path) -> bool:
-    return f"WINDLASS_MARK={folder}".encode() in _content(pid, "environ").split(b"\0")
+    return f"MARK_OF_THIS_TEST={folder}".encode() in _content(pid, "environ").split(b"\0")
 
 
 def _content(pid: int, name: str) -> bytes:

@@ -352,3 +352,43 @@ async def test_a_server_killed_between_calls_is_there_again_for_the_next(
         found = await events(session)
     assert [said(each) for each in of(ToolFinished, found)] == ["1", "2"]
     assert len(strange.notes("begins")) == 2
+
+
+async def test_tools_that_are_frozen_while_one_of_them_runs_are_drained(
+    strange: Strange, tmp_path: pathlib.Path
+) -> None:
+    helper = agent(strange, [call("strange__hangs"), call("strange__changes")], "done")
+    async with at_work(helper, tmp_path) as session:
+        await session.prompt("go")
+        found = await until(session, ToolsetChanged, 4)
+        phases = [(each.operation, each.phase) for each in of(ToolsetChanged, found)]
+        assert phases == [("add", "pending"), ("add", "applied"), ("remove", "pending"), ("remove", "draining")]
+        await session.interrupt()
+        await session.wait_idle()
+
+
+async def test_a_fork_has_the_tools_and_a_server_of_its_own(strange: Strange, tmp_path: pathlib.Path) -> None:
+    helper = agent(strange, call("strange__echo", text="1"), "one", call("strange__echo", text="2"), "two")
+    async with at_work(helper, tmp_path) as session:
+        await session.prompt("go")
+        await session.wait_idle()
+        branch = await session.fork()
+        await branch.prompt("again")
+        await branch.wait_idle()
+        found = await events(branch)
+        assert [said(each) for each in of(ToolFinished, found)] == ["1", "2"]
+        assert len(strange.notes("begins")) == 2
+
+
+async def test_an_agent_that_has_no_servers_any_more_has_no_tools_of_theirs(
+    strange: Strange, tmp_path: pathlib.Path
+) -> None:
+    async with at_work(agent(strange, "one"), tmp_path) as session:
+        await session.prompt("go")
+        await session.wait_idle()
+        assert "strange__echo" in (await session.state()).toolset.tools
+    async with at_work(Agent("helper", ScriptedModel(["two"]), policy=ALLOW), tmp_path) as session:
+        await session.prompt("go")
+        await session.wait_idle()
+        assert (await session.state()).toolset.tools == {}
+    assert len(strange.notes("begins")) == 1
