@@ -27,10 +27,11 @@ ROOT = pathlib.Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "windlass"
 
 LEAVES = {"kernel", "store", "models", "tools", "skills", "memory", "knowledge"}
-BEHIND_RUNTIME = {"events", *LEAVES}
+BEHIND_RUNTIME = {"events", *LEAVES, "mcp"}
 ARROWS: dict[str, set[str]] = {
     "events": set(),
     **{leaf: {"events"} for leaf in LEAVES},
+    "mcp": {"events", "tools"},
     "runtime": BEHIND_RUNTIME,
     "protocol": BEHIND_RUNTIME | {"runtime"},
     "server": BEHIND_RUNTIME | {"runtime", "protocol"},

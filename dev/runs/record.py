@@ -24,6 +24,7 @@ from . import (
     limits,
     lives,
     marks,
+    mcp,
     people,
     refusals,
     replies,
@@ -54,6 +55,7 @@ SCENARIOS: dict[str, Play] = {
     **jobs.SCENARIOS,
     **skills.SCENARIOS,
     **trees.SCENARIOS,
+    **mcp.SCENARIOS,
 }
 """Every run by its name; one run may leave the logs of several sessions."""
 

@@ -24,6 +24,7 @@ from . import (
     test_grants,
     test_jobs_verb,
     test_labels,
+    test_mcp_verb,
     test_policy_verb,
     test_replay,
     test_schedule_verb,
@@ -47,6 +48,7 @@ ALSO_PROVEN_IN = (
     test_worker_verb,
     test_schedule_verb,
     test_signal_verb,
+    test_mcp_verb,
     test_skills_verb,
 )
 CASES = [

@@ -15,6 +15,8 @@ import sys
 from types import ModuleType
 from typing import Any, TypeVar
 
+import msgspec
+
 from windlass.events.errors import UsageError
 from windlass.events.values.specs import Limits, Policy, SessionOptions
 from windlass.runtime.api.agent import Agent, Budget
@@ -38,7 +40,17 @@ def agent_of(args: argparse.Namespace, options: SessionOptions) -> Agent:
         changes["model"] = options.model
     if tools := [tool_of(name) for name in args.tool if ":" in name]:
         changes["tools"] = [*agent.tools, *tools]
+    if files := getattr(args, "mcp", None):
+        changes["mcp"] = with_servers(agent, files)
     return dataclasses.replace(agent, **changes) if changes else agent
+
+
+def with_servers(agent: Agent, files: list[str]) -> Any:
+    """The MCP servers of an agent and those of files. Raises `UsageError` for a file that cannot be read."""
+    from windlass.mcp.config import Mcp, servers_of_file
+
+    own = agent.mcp_config or Mcp()
+    return msgspec.structs.replace(own, servers=(*own.servers, *(s for file in files for s in servers_of_file(file))))
 
 
 def options_of(args: argparse.Namespace, kept: SessionOptions) -> SessionOptions:

@@ -68,6 +68,9 @@ def add_agent(parser: argparse.ArgumentParser) -> None:
         help="a set of tools: 'coding' reads, edits and runs commands in this folder, in a sandbox if one works here",
     )
     group.add_argument(
+        "--mcp", metavar="FILE", action="append", default=[], help="MCP servers of a file, JSON or TOML (repeatable)"
+    )
+    group.add_argument(
         "--policy",
         metavar="POLICY",
         help=f"{', '.join(POLICIES)}, a policy file (.toml, .yaml) or FILE.py:NAME: what may run without asking",

@@ -17,6 +17,7 @@ from windlass.kernel.parts.context.compaction import Compaction
 from windlass.kernel.parts.context.history import History
 from windlass.kernel.parts.context.prefix import Prefix
 from windlass.kernel.parts.losses import Losses
+from windlass.kernel.parts.mcp import Mcp
 from windlass.kernel.parts.output import Output
 from windlass.kernel.parts.queue import Queue
 from windlass.kernel.parts.requests import Requests
@@ -37,7 +38,7 @@ from windlass.kernel.parts.turns import Turn
 from windlass.kernel.parts.workspace import WorkPlace
 from windlass.kernel.phases import ACTIVE, AnyPhase, New
 
-STATE_VERSION = 17
+STATE_VERSION = 18
 """Raised whenever the shape or meaning of the state changes; older snapshots are then ignored."""
 
 
@@ -65,6 +66,7 @@ class State(msgspec.Struct, kw_only=True, gc=False):
     history: History = msgspec.field(default_factory=History)
     prefix: Prefix = msgspec.field(default_factory=Prefix)
     skills: Skills = msgspec.field(default_factory=Skills)
+    mcp: Mcp = msgspec.field(default_factory=Mcp)
     queue: Queue = msgspec.field(default_factory=Queue)
     signals: Signals = msgspec.field(default_factory=Signals)
     timers: Timers = msgspec.field(default_factory=Timers)

@@ -80,6 +80,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
             "doctor": "find and explain problems",
             "policy": "check a policy file, explain what it says of a call, try it on recorded sessions",
             "skills": "list skills, show one, check a folder, trust one",
+            "mcp": "list MCP servers, show one, trust one",
             "models": "list the models, and say which one would be used",
             "sim": "run a simulated world of faults, decided by one seed",
             "worker": "offer a sandbox on this machine to runtimes elsewhere",

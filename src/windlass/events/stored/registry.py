@@ -16,6 +16,7 @@ from windlass.events import (
     commands,
     context,
     hooks,
+    mcp,
     questions,
     runs,
     schedules,
@@ -52,6 +53,7 @@ MODULES: tuple[ModuleType, ...] = (
     hooks,
     context,
     skills,
+    mcp,
 )
 """In the order in which a reader meets them."""
 
@@ -78,7 +80,6 @@ PLANNED: dict[str, str] = {
     "milestone.advanced": "workflows: a phase of a milestone contract passed its check",
     "milestone.blocked": "workflows: a phase did not pass its check",
     "machine.moved": "state machines: another state is current",
-    "mcp.connected": "MCP: a server was connected, lost or closed",
     "credential.rotated": "models: a credential was refreshed",
 }
 """Events that later parts will produce. They are documented as planned and not declared."""

@@ -22,6 +22,7 @@ from .agent_checks import check_agent, check_number
 if TYPE_CHECKING:
     from windlass.events.base import Event
     from windlass.events.live import Live
+    from windlass.mcp.config import Mcp
     from windlass.models.base import Model
     from windlass.runtime.commands.attachments import Attachable
     from windlass.runtime.context.archive import Archive
@@ -150,6 +151,9 @@ class Agent:
     skills: Any = None
     """Instructions that are loaded when they are needed: a folder of skills, several, True for those of the default
     folders, or `windlass.skills.config.Skills`."""
+    mcp: Any = None
+    """MCP servers whose tools it has: `windlass.mcp.server.McpServer`s, objects as other clients have them, a file of
+    them, True for those of a trusted workspace's `.mcp.json`, or `windlass.mcp.config.Mcp`."""
 
     def __post_init__(self) -> None:
         check_agent(self)
@@ -191,6 +195,15 @@ class Agent:
         return skills_of(self.skills)
 
     @functools.cached_property
+    def mcp_config(self) -> Mcp | None:
+        """The agent's MCP servers; None if it has none. Raises `UsageError` for what means none."""
+        if self.mcp is None or self.mcp is False:
+            return None
+        from windlass.mcp.config import mcp_of
+
+        return mcp_of(self.mcp)
+
+    @functools.cached_property
     def output_schema(self) -> JsonObject | None:
         """The JSON Schema of the output type."""
         if self.output is None:
@@ -217,6 +230,7 @@ class Agent:
             **({"quarantine": True} if self.quarantine else {}),
             **({"role": self.role} if self.role != "custom" else {}),
             **({"skills": msgspec.to_builtins(self.skills_config)} if self.skills_config is not None else {}),
+            **({"mcp": msgspec.to_builtins(self.mcp_config)} if self.mcp_config is not None else {}),
         }
         return hashlib.blake2b(msgspec.json.encode(parts, order="deterministic"), digest_size=12).hexdigest()
 

@@ -55,6 +55,8 @@ def check_agent(agent: Agent) -> None:
         raise UsageError(f"{where}: an approver is a function, not {_short(agent.approver)}")
     if agent.skills is not None:
         _ = agent.skills_config
+    if agent.mcp is not None:
+        _ = agent.mcp_config
     _check_values(where, agent)
     _check_rules(where, agent)
 

@@ -34,6 +34,7 @@ from .sandbox_terms import terms_of, unhidden
 from .session_options import NO_OPTIONS, applied, without_content
 
 if TYPE_CHECKING:
+    from windlass.runtime.mcp.session_servers import SessionServers
     from windlass.runtime.skills.session_skills import SessionSkills
 
 SCHEMAS_KEPT_MAX = 256
@@ -65,6 +66,8 @@ class Bound:
         self.local_code = NOTHING
         self.skills: SessionSkills | None = None
         """The skills of a session that this is bound to, if its agent has some."""
+        self.mcp: SessionServers | None = None
+        """The MCP servers of a session that this is bound to, if its agent has some."""
         self._schemas: dict[tuple[str, ...], tuple[ToolSchema, ...]] = {}
         self._others: dict[str, Model] = {}
         self._given: dict[str, Model] = {}

@@ -55,6 +55,8 @@ class Mailbox:
         await self._after_rewind(command)
         if isinstance(command, PromptReceived) and self._performer.bound.skills is not None:
             await self._performer.bound.skills.before_prompt(command)
+        if isinstance(command, PromptReceived) and self._performer.bound.mcp is not None:
+            await self._performer.bound.mcp.before_prompt()
         found = await self._admitted(command, message)
         if isinstance(found, RewindReceived) and found.files and isinstance(self._owner.state.phase, RESTING):
             return await self._rewind(found, command_id, waits=waits)

@@ -10,11 +10,13 @@ import msgspec
 
 from windlass.events.errors import Refused, StoreError
 from windlass.events.tools.calls import CallBody
+from windlass.mcp.offered_tools import PLANE
+from windlass.mcp.plane import McpPlanes
 from windlass.runtime.bind.sandbox_terms import terms_of
 from windlass.runtime.jobs.local_jobs import LocalJobs
 from windlass.runtime.workspace.folder import may_change
 from windlass.tools.planes.local import LocalPlanes
-from windlass.tools.planes.plane import PlaneKind, Planes
+from windlass.tools.planes.plane import Plane, PlaneKind, Planes
 from windlass.tools.planes.process.plane import ProcessPlanes
 from windlass.tools.sandboxes.choice import name_of, sandbox_on_record
 from windlass.tools.sandboxes.local import LocalSandboxes
@@ -43,7 +45,7 @@ class ToolRunners:
         secrets: SecretsByName | None = None,
         hidden: tuple[str, ...] = (),
     ) -> None:
-        self._planes = Planes({LOCAL: LocalPlanes(), PROCESS: ProcessPlanes(), **(planes or {})})
+        self._planes = Planes({LOCAL: LocalPlanes(), PROCESS: ProcessPlanes(), PLANE: McpPlanes(), **(planes or {})})
         self.sandbox = None if sandbox is None else name_of(sandbox)
         """The name of the sandbox that this runtime was given; None if it was given none."""
         self._sandboxes = {self.sandbox: Sandboxes(sandbox or LocalSandboxes(), secrets)}
@@ -127,6 +129,10 @@ class ToolRunner:
             except (Refused, StoreError):
                 return outcome  # the outcome counts more; whoever records it learns what is wrong with the store
         return outcome
+
+    async def plane(self, name: str) -> Plane | None:
+        """One of the session's planes, which is opened if it is not."""
+        return await self._planes.plane(name)
 
     @property
     def is_open(self) -> bool:

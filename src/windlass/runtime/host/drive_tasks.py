@@ -48,6 +48,8 @@ class DriveTasks:
         try:
             if not driven.owner.state.active:
                 await driven.instructions.look(files=True)
+                if driven.mcp is not None:
+                    await driven.mcp.look()
             rested = await driven.driver.run()
         except asyncio.CancelledError as error:
             if slot.driven is driven and not driven.driver.ending and not self._slots.closed:

@@ -17,7 +17,6 @@ from windlass.events.errors import CodecError, LeaseHeld, Refused, StaleEpoch, S
 from windlass.events.sessions import SessionForked, SessionResumed
 from windlass.events.values.specs import SessionOptions, Workspace
 from windlass.kernel import log
-from windlass.kernel.state import State
 from windlass.runtime.bind.agent_registry import BoundAgents
 from windlass.runtime.bind.bound_agent import Bound
 from windlass.runtime.bind.mounted_tools import recall_clients
@@ -174,7 +173,7 @@ class Opener:
         if bound is None:
             return None
         place = await self.place(slot, owner.state.workspace.folder)
-        self._bring(slot, owner.state, bound)
+        await self._bring(slot, owner, bound, place)
         first = await self._taken_over(slot, owner, bound, place)
         begun = await owner.take(first)
         slot.died = ""
@@ -213,11 +212,16 @@ class Opener:
         workspace = place.workspace if place is not None else None
         return first_facts.resumed(owner, self._settings.runner, bound, slot.local_code, workspace, slot.died)
 
-    def _bring(self, slot: Slot, state: State, bound: Bound) -> None:
-        """Brings the code of mounted tools that this process was opened with."""
-        tools = state.toolset.tools
+    async def _bring(self, slot: Slot, owner: Owner, bound: Bound, place: Place | None) -> None:
+        """Brings the code of mounted tools that this process was opened with, and what the log has of those of MCP
+        servers."""
+        tools = owner.state.toolset.tools
         names = {name for name, spec in tools.items() if name not in bound.tools and spec.runs != "client"}
         slot.local_code.bring(tool for tool in self._settings.library if tool.name in names)
+        if bound.agent.mcp_config is not None:
+            from windlass.runtime.mcp import opened_session
+
+            await opened_session.recall_tools(bound, owner, slot.local_code, place)
 
     @asynccontextmanager
     async def _claimed(self, slot: Slot) -> AsyncIterator[Owner]:
@@ -248,9 +252,13 @@ class Opener:
             bound.skills = SessionSkills(bound.agent.skills_config, owner)
         instructions = SessionInstructions(owner, bound, place)
         await instructions.begin()
+        driven = self._assembly.driven(owner, bound, instructions, begun)
+        if bound.agent.mcp_config is not None:
+            from windlass.runtime.mcp import opened_session
+
+            await opened_session.begin(driven, bound, lambda: self._slots.closed)
         self._require_open()
         owner.drives()
-        driven = self._assembly.driven(owner, bound, instructions, begun)
         self._slots.seat(slot, driven)
         self._tasks.run(slot, driven)
         return driven
@@ -329,7 +337,7 @@ class Opener:
 
     async def _rebind(self, slot: Slot, owner: Owner, bound: Bound, place: Place | None) -> list[Event]:
         """A fork begins with the tools of its origin; if the code here is not theirs, that is put on record."""
-        self._bring(slot, owner.state, bound)
+        await self._bring(slot, owner, bound, place)
         differs = self._resumed(slot, owner, bound, None)
         if differs.tools is not None or differs.terms is not None:
             await self._claim(owner)

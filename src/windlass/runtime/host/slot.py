@@ -13,6 +13,7 @@ from windlass.store.base import Key
 if TYPE_CHECKING:
     from windlass.runtime.drive.driver import Driver, Rested
     from windlass.runtime.drive.tool_runner import ToolRunner
+    from windlass.runtime.mcp.session_servers import SessionServers
     from windlass.runtime.owner.owner import Owner
     from windlass.runtime.workspace.folder import Folder
     from windlass.runtime.workspace.session_instructions import SessionInstructions
@@ -23,6 +24,8 @@ class Driven:
     at work on it."""
 
     def __init__(self, owner: Owner, driver: Driver, instructions: SessionInstructions, tools: ToolRunner) -> None:
+        self.mcp: SessionServers | None = None
+        """Its MCP servers, if its agent has some."""
         self.owner = owner
         self.driver = driver
         self.instructions = instructions

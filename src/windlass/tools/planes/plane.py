@@ -121,6 +121,10 @@ class SessionPlanes:
             told = f"the plane of tool {tool.name!r} failed ({type(error).__name__}); the tool may have had effects"
             return failed("tool_raised", told, told, code=type(error).__name__, private=full_text(error))
 
+    async def plane(self, name: str) -> Plane | None:
+        """One of its planes, which is opened if it is not; None if there is none of that name."""
+        return self._open.get(name) or await self._first(name)
+
     async def _first(self, name: str) -> Plane | None:
         async with self._lock:
             if name not in self._open and name in self._planes.kinds:

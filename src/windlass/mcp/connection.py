@@ -1,0 +1,338 @@
+"""A connection to one server, for one session: made when it is needed, made again when it was lost, with a task of
+its own that lives as long as it does. It calls nothing whose list of tools is not the one that was agreed to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from windlass.events.errors import UsageError
+from windlass.tools.context import ToolError
+from windlass.tools.sandboxes.sandbox import ENV_ALLOWED, Launch, environment
+
+from . import transports
+from .restarts import Restarts
+from .server import McpServer, filled
+from .tool_list import Listing, listed
+
+LOG = logging.getLogger("windlass.mcp")
+PAGES_MAX = 100
+CLOSE_S = 20.0
+REASON_CHARS_MAX = 500
+Progressed = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+class NotConnected(Exception):
+    """A server cannot be had now. Nothing was asked of it."""
+
+
+class Lost(Exception):
+    """A server was lost while it worked: whether it did what it was asked is not known."""
+
+
+class Frozen(Exception):
+    """A server does not list what was agreed to."""
+
+
+class Connection:
+    """One server, whatever becomes of the process or the connection that it is reached by."""
+
+    def __init__(
+        self,
+        server: McpServer,
+        folder: str | None = None,
+        secrets: Callable[[str], str] | None = None,
+        noticed: Callable[[str], None] | None = None,
+    ) -> None:
+        self.server = server
+        self.folder = folder
+        self.agreed: str | None = None
+        """The digest of the list whose tools may be called; None before anybody has looked at one."""
+        self.listing: Listing | None = None
+        """What it listed last."""
+        self.restarts = Restarts()
+        self.starts = 0
+        self._secrets = secrets
+        self._noticed = noticed or (lambda what: None)
+        """Told `changed` if it may list other tools now, `lost` if it was lost, and `back` if it is there again."""
+        self._client: Any = None
+        self._task: asyncio.Task[None] | None = None
+        self._over = asyncio.Event()
+        self._ending = False
+        """Whether nothing more comes from it, and why is not known yet."""
+        self._stale = False
+        """Whether it said that its list is another one now."""
+        self._why = ""
+        self._lock = asyncio.Lock()
+        self._closed = False
+
+    @property
+    def connected(self) -> bool:
+        """Whether it can be asked something at once."""
+        return self._client is not None and not self._over.is_set() and not self._ending
+
+    @property
+    def as_agreed(self) -> bool:
+        """Whether it is connected, and nothing of it is other than was agreed to."""
+        return self.connected and not self._stale and self.listing is not None and self.listing.digest == self.agreed
+
+    # --- life ---
+
+    async def connect(self, *, patient: bool = True) -> Listing:
+        """Connects, unless it is connected, and gives what the server lists. Waits as long as it must between two
+        attempts, if it is patient. Raises `NotConnected`."""
+        async with self._lock:
+            if self.connected and self.listing is not None:
+                return self.listing
+            if self._closed:
+                raise NotConnected("the session is let go")
+            if self._ending:
+                await self._over.wait()
+            await self._end()
+            now = self._now_ms()
+            if self.restarts.open(now) or (not patient and self.restarts.wait_ms(now)):
+                wait_s = self.restarts.wait_ms(now) / 1000
+                told = f"it failed {self.restarts.failures} times in a row, and is tried again in {wait_s:.0f} s"
+                raise NotConnected(f"{told}: {self._why}" if self._why else told)
+            await asyncio.to_thread(importlib.import_module, "mcp")  # takes more than a second, which is no failure
+            await asyncio.sleep(self.restarts.wait_ms(now) / 1000)
+            try:
+                return await self._begin()
+            except NotConnected as error:
+                self._why = str(error)
+                self.restarts.failed(self._now_ms())
+                raise
+
+    async def _begin(self) -> Listing:
+        loop = asyncio.get_running_loop()
+        self.starts += 1
+        self._over = over = asyncio.Event()
+        self._ending = self._stale = False
+        ready: asyncio.Future[Listing] = loop.create_future()
+        self._task = loop.create_task(self._live(ready, over), name=f"windlass:mcp:{self.server.name}")
+        limit_s = self.server.start_timeout_ms / 1000
+        try:
+            await asyncio.wait([ready], timeout=limit_s)
+        except BaseException:
+            await self._end(begun=False)
+            raise
+        if not ready.done():
+            await self._end(begun=False)
+            raise NotConnected(f"it was not ready within {limit_s:g} s")
+        if (error := ready.exception()) is not None:
+            await self._end()
+            raise NotConnected(_told(error)) from error
+        self.listing = ready.result()
+        if self.starts > 1:
+            self._noticed("back")
+        return self.listing
+
+    async def _live(self, ready: asyncio.Future[Listing], over: asyncio.Event) -> None:
+        """The life of one connection. Contexts of the package must be left by the task that entered them."""
+        client: Any = None
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                client = await stack.enter_async_context(await self._new_client(over))
+                listing = await self._asked(client)
+                self._client = client
+                if not ready.done():
+                    ready.set_result(listing)
+                listening = asyncio.get_running_loop().create_task(self._listen(client), name="windlass:mcp:listen")
+                try:
+                    await over.wait()
+                finally:
+                    listening.cancel()
+                    await asyncio.gather(listening, return_exceptions=True)
+        except (Exception, BaseExceptionGroup) as error:
+            if not ready.done():
+                ready.set_exception(NotConnected(self._why_of(error, over)))
+            else:
+                LOG.debug("the connection to MCP server %r ended: %s", self.server.name, _told(error))
+        finally:
+            over.set()
+            if not ready.done():
+                ready.set_exception(NotConnected("it was given up"))
+            if self._client is client:
+                self._client = None
+
+    def _why_of(self, error: BaseException, over: asyncio.Event) -> str:
+        return self._why if over.is_set() and self._why else _told(error)
+
+    async def _new_client(self, over: asyncio.Event) -> Any:
+        from mcp import Client
+        from mcp_types import Implementation
+
+        def ended(why: str | None) -> None:
+            if why is None:
+                self._ending = self._over is over
+                return
+            self._why = why[:REASON_CHARS_MAX]
+            if not over.is_set():
+                over.set()
+                if self._client is not None and self._over is over:
+                    self.restarts.failed(self._now_ms())
+                    self._noticed("lost")
+
+        return Client(
+            await self._transport(ended),
+            message_handler=self._heard,
+            logging_callback=self._logged,
+            client_info=Implementation(name="windlass", version="0"),
+            cache=None,
+        )
+
+    async def _transport(self, ended: transports.Ended) -> Any:
+        server = self.server
+        if server.transport == "stdio":
+            given = await asyncio.to_thread(filled, server.env, self._secrets)
+            env = environment(os.environ, ENV_ALLOWED, given)
+            cwd = _inside(self.folder, server.cwd)
+            return transports.over_stdio(Launch(argv=(server.command, *server.args), cwd=cwd, env=env), ended)
+        headers = await asyncio.to_thread(filled, server.headers, self._secrets)
+        return (transports.over_http if server.transport == "http" else transports.over_sse)(server.url, headers)
+
+    async def close(self) -> None:
+        """Ends the connection and, if there is one, the server's process. Safe twice."""
+        self._closed = True
+        async with self._lock:
+            await self._end()
+
+    async def _end(self, *, begun: bool = True) -> None:
+        """Has the connection end, and waits for that. One that has not `begun` does not look whether it is over."""
+        task = self._task
+        self._over.set()
+        if task is None:
+            return
+        if begun:
+            await asyncio.wait([task], timeout=CLOSE_S)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=CLOSE_S)
+        self._task = None
+
+    # --- what it is asked ---
+
+    async def relist(self) -> Listing:
+        """What it lists now. Raises `NotConnected`."""
+        listing = await self.connect()
+        client = self._client
+        if client is None:
+            raise NotConnected(self._why or "it was lost")
+        try:
+            async with asyncio.timeout(self.server.start_timeout_ms / 1000):
+                listing = await self._asked(client)
+        except Exception as error:
+            raise NotConnected(_told(error)) from error
+        self.listing, self._stale = listing, False
+        return listing
+
+    async def _asked(self, client: Any) -> Listing:
+        if client.server_capabilities.tools is None:
+            found: list[Any] = []
+        else:
+            found, cursor = [], None
+            for _ in range(PAGES_MAX):
+                page = await client.list_tools(cursor=cursor)
+                found += page.tools
+                cursor = page.next_cursor
+                if not cursor:
+                    break
+        info = client.server_info
+        about = f"{info.name} {info.version}"[:200] if info is not None else ""
+        return listed(self.server.name, found, about=about, protocol=str(client.protocol_version))
+
+    async def call(self, name: str, args: dict[str, Any], progressed: Progressed) -> Any:
+        """Calls a tool, by our name for it. Raises `NotConnected`, `Frozen`, `Lost`, or `ToolError` for what the server
+        itself says is wrong."""
+        listing = await (self.relist() if self._stale else self.connect())
+        if self.agreed != listing.digest:
+            raise Frozen(f"the server {self.server.name!r} does not list what was agreed to")
+        tool, client, over = listing.by_name.get(name), self._client, self._over
+        if tool is None or client is None:
+            raise NotConnected(f"it has no tool {name!r}" if tool is None else self._why or "it was lost")
+        from mcp.shared.exceptions import MCPError
+
+        try:
+            answer = await client.call_tool(tool.name, args, progress_callback=progressed)
+        except asyncio.CancelledError:
+            raise
+        except MCPError as error:
+            if not over.is_set() and _is_an_answer(error):
+                self.restarts.worked()
+                raise ToolError(
+                    f"the server {self.server.name!r} refused: {error.message}", code=str(error.code)
+                ) from None
+            raise await self._lost(over, error) from error
+        except RuntimeError as error:  # an answer that is not what the tool's own schema says
+            raise ToolError(
+                f"the server {self.server.name!r} gave an invalid result: {error}", code="invalid"
+            ) from None
+        except Exception as error:
+            raise await self._lost(over, error) from error
+        self.restarts.worked()
+        return answer
+
+    async def _lost(self, over: asyncio.Event, error: BaseException) -> Lost:
+        """The connection is given up; one over HTTP shows only here that it is gone."""
+        if not over.is_set():
+            self._why = _told(error)
+            over.set()
+            self.restarts.failed(self._now_ms())
+            self._noticed("lost")
+        return Lost(self._why or _told(error))
+
+    # --- what it says by itself ---
+
+    async def _heard(self, message: Any) -> None:
+        import mcp_types
+
+        if isinstance(message, mcp_types.ToolListChangedNotification):
+            self._say_changed()
+
+    def _say_changed(self) -> None:
+        self._stale = True
+        self._noticed("changed")
+
+    async def _listen(self, client: Any) -> None:
+        """Servers of the newest protocol tell of changes only those who asked for it."""
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or client.server_capabilities.tools is None:
+            return
+        with contextlib.suppress(Exception):
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self._say_changed()
+
+    async def _logged(self, params: Any) -> None:
+        LOG.debug("MCP server %r says: %.500s", self.server.name, params.data)
+
+    def _now_ms(self) -> float:
+        return asyncio.get_running_loop().time() * 1000
+
+
+def _inside(folder: str | None, cwd: str | None) -> str:
+    """Where a server runs."""
+    return os.path.normpath(os.path.join(folder or os.getcwd(), cwd or "."))
+
+
+def _is_an_answer(error: Any) -> bool:
+    """Whether the server answered, and the answer is an error; else the connection is broken."""
+    from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+
+    return error.code not in (CONNECTION_CLOSED, REQUEST_TIMEOUT)
+
+
+def _told(error: BaseException) -> str:
+    """What went wrong, as one line. Task groups wrap what they raise."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    if isinstance(error, NotConnected | UsageError | ToolError):
+        return str(error)[:REASON_CHARS_MAX]
+    said = " ".join(str(error).split())
+    return (f"{type(error).__name__}: {said}" if said else type(error).__name__)[:REASON_CHARS_MAX]

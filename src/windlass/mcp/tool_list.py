@@ -1,0 +1,109 @@
+"""What a server says that it offers, as it said it and within bounds, and the digest that all of it is known by."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from windlass.events.values.blocks import JsonObject, Value
+
+TOOLS_MAX = 500
+TOOL_BYTES_MAX = 64 * 1024
+"""A tool that is told in more than this is left out."""
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
+NAME_CHARS_MAX = 64
+"""What every provider takes as the name of a tool."""
+HASH_CHARS = 8
+
+
+class ListedTool(Value, frozen=True, kw_only=True):
+    """A tool as its server tells of it. Nothing in it is believed."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    parameters: JsonObject = {}
+    output: JsonObject | None = None
+    annotations: JsonObject = {}
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the server says that it only reads."""
+        return self.annotations.get("readOnlyHint") is True
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """All the tools of a server, in its order."""
+
+    server: str
+    tools: tuple[ListedTool, ...] = ()
+    about: str = ""
+    """The name and version that the server gives itself."""
+    protocol: str = ""
+    left_out: tuple[str, ...] = ()
+    """Tools that are not taken because of their size or number, each with the reason."""
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """What the whole list is known by: names, words, schemas, hints and order."""
+        raw = msgspec.json.encode((self.tools, self.left_out), order="deterministic")
+        return hashlib.blake2b(raw, digest_size=16).hexdigest()
+
+    @functools.cached_property
+    def by_name(self) -> dict[str, ListedTool]:
+        """The tools under the names that models know them by."""
+        return dict(zip(tool_names(self.server, [tool.name for tool in self.tools]), self.tools, strict=True))
+
+
+def tool_names(server: str, names: Iterable[str]) -> list[str]:
+    """`server__tool` for each tool of a server, in letters and lengths that every provider takes. A name that must be
+    changed for that gets a mark of what it was, so that two tools never share one."""
+    made = []
+    for name in names:
+        plain = f"{server}__{name}"
+        if PLAIN_NAME.match(name) and len(plain) <= NAME_CHARS_MAX:
+            made.append(plain)
+            continue
+        mark = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=HASH_CHARS // 2).hexdigest()
+        rest = re.sub(r"[^A-Za-z0-9_-]", "_", name)[: NAME_CHARS_MAX - len(server) - len(mark) - 3]
+        made.append(f"{server}__{rest}-{mark}")
+    return made
+
+
+def listed(server: str, tools: Iterable[Any], *, about: str = "", protocol: str = "") -> Listing:
+    """The list that a server gave, as objects of the `mcp` package. Twins, and what is too large, are left out."""
+    found: dict[str, ListedTool] = {}
+    left_out: list[str] = []
+    for tool in tools:
+        name = str(tool.name)[:200]
+        if len(found) >= TOOLS_MAX:
+            left_out.append(f"{name}: more than {TOOLS_MAX} tools")
+            break
+        if name in found:
+            left_out.append(f"{name}: there are two of this name")
+            continue
+        made = _tool(tool)
+        size = len(msgspec.json.encode(made))
+        if len(str(tool.name)) > len(name) or size > TOOL_BYTES_MAX:
+            left_out.append(f"{name}: {size} bytes are more than the {TOOL_BYTES_MAX} allowed")
+            continue
+        found[name] = made
+    return Listing(server=server, tools=tuple(found.values()), about=about, protocol=protocol, left_out=tuple(left_out))
+
+
+def _tool(tool: Any) -> ListedTool:
+    hints = tool.annotations
+    annotations = hints.model_dump(mode="json", by_alias=True, exclude_none=True) if hints is not None else {}
+    return ListedTool(
+        name=tool.name,
+        title=tool.title or annotations.get("title") or "",
+        description=tool.description or "",
+        parameters=tool.input_schema,
+        output=tool.output_schema,
+        annotations=annotations,
+    )

@@ -1,0 +1,108 @@
+"""How a server is reached: the streams that a client of the `mcp` package speaks over. The package is imported on first
+use, since that takes more than a second."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+from windlass.tools.sandboxes.sandbox import Launch
+
+from .server_process import ServerProcess, TooLong, start
+
+if TYPE_CHECKING:
+    import anyio
+
+Ended = Callable[[str | None], None]
+"""Told that nothing more comes from a server: at once without a reason, and then with it."""
+CONNECT_S = 30.0
+READ_S = 3_600.0
+"""How long an HTTP server may say nothing while it holds a stream open; calls have times of their own."""
+
+
+@contextlib.asynccontextmanager
+async def over_stdio(launch: Launch, ended: Ended) -> AsyncIterator[Any]:
+    """A process of our own. When this is left, nothing of it is left either."""
+    import anyio
+
+    process = await start(launch)
+    given, received = anyio.create_memory_object_stream[Any](0)
+    to_send, taken = anyio.create_memory_object_stream[Any](0)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_read, process, given, ended)
+            tasks.start_soon(_write, process, taken)
+            try:
+                yield received, to_send
+            finally:
+                for stream in (received, to_send):
+                    stream.close()
+                with anyio.CancelScope(shield=True):
+                    await process.close()
+                tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await process.close()
+        for stream in (given, taken):
+            stream.close()
+
+
+async def _read(process: ServerProcess, given: anyio.abc.ObjectSendStream[Any], ended: Ended) -> None:
+    import anyio
+    import mcp_types
+    from mcp.shared.message import SessionMessage
+
+    why = ""
+    try:
+        async for line in process.lines():
+            try:
+                message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                continue  # servers print all kinds of things; what is no message is none
+            await given.send(SessionMessage(message))
+    except TooLong as error:
+        why = str(error)
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+        return  # nobody listens any more
+    ended(None)
+    ended(why or await process.how_it_ended())
+    await given.aclose()
+
+
+async def _write(process: ServerProcess, taken: anyio.abc.ObjectReceiveStream[Any]) -> None:
+    import anyio
+
+    try:
+        async for message in taken:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await process.send(f"{text}\n".encode())
+    except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+        return  # its end is noticed by whoever reads
+
+
+@contextlib.asynccontextmanager
+async def over_http(url: str, headers: dict[str, str]) -> AsyncIterator[Any]:
+    """Streamable HTTP. Redirects to another host are not followed, and no proxy of the environment is used."""
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with _http_client(headers) as client, streamable_http_client(url, http_client=client) as streams:
+        yield streams
+
+
+@contextlib.asynccontextmanager
+async def over_sse(url: str, headers: dict[str, str]) -> AsyncIterator[Any]:
+    """The older HTTP, with server-sent events."""
+    from mcp.client.sse import sse_client
+
+    def factory(headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:
+        return _http_client(headers or {})
+
+    async with sse_client(url, headers, httpx_client_factory=factory, sse_read_timeout=READ_S) as streams:
+        yield streams
+
+
+def _http_client(headers: dict[str, str]) -> Any:
+    import httpx2
+
+    return httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(CONNECT_S, read=READ_S), trust_env=False)

@@ -1,0 +1,2 @@
+"""The MCP servers of a session: connected when it is opened, their tools mounted, and what becomes of them on
+record."""

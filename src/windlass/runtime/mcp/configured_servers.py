@@ -1,0 +1,31 @@
+"""Which MCP servers a session is to have: those that its agent is given, then those of its workspace, if it is
+trusted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from windlass.events.errors import UsageError
+from windlass.mcp.config import Mcp, workspace_servers
+from windlass.mcp.server import McpServer
+
+if TYPE_CHECKING:
+    from windlass.runtime.workspace.folder import Place
+
+
+def configured(config: Mcp, place: Place | None) -> tuple[dict[str, McpServer], str]:
+    """The servers by name, and what is wrong with those of the workspace. Reads its file, so it is called in a
+    thread."""
+    found = {server.name: server for server in config.servers if server.enabled}
+    if not config.workspace or place is None:
+        return found, ""
+    try:
+        more = workspace_servers(place.folder.path, trusted=place.folder.trusted)
+    except UsageError as error:
+        return found, str(error)
+    twins = [server.name for server in more if server.enabled and server.name in found]
+    for server in more:
+        if server.enabled:
+            found.setdefault(server.name, server)
+    told = f"{', '.join(twins)} of the workspace: the agent has a server of that name already" if twins else ""
+    return found, told

@@ -1,0 +1,113 @@
+"""`windlass mcp`: list, show and trust; and `--mcp`."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+
+import pytest
+
+from tests.mcp_client.conftest import STRANGE
+from windlass.cli.agents import with_servers
+from windlass.cli.main import main
+from windlass.events.errors import UsageError
+from windlass.mcp.server import McpServer
+from windlass.mcp.trust import TrustRecords, key_of, sight_of
+from windlass.runtime.api.agent import Agent
+
+from .screens import proves
+
+
+@pytest.fixture
+def place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """A folder with a file that names the strange server."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    folder = tmp_path / "strange"
+    folder.mkdir()
+    config = {"mcpServers": {"strange": {"command": sys.executable, "args": ["-S", STRANGE, str(folder)]}}}
+    (tmp_path / "servers.json").write_text(json.dumps(config))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@proves("mcp", "empty")
+def test_without_servers_it_says_how_to_have_some(place, capsys):
+    assert main(["mcp", "list"]) == 0
+    assert capsys.readouterr().out == "no MCP servers: give a file of them, or an agent some, Agent(mcp=[...])\n"
+
+
+@proves("mcp", "normal")
+def test_servers_are_listed_with_where_they_come_from_and_how_they_stand(place, capsys):
+    assert main(["mcp", "list", "servers.json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["NAME", "FROM", "TRUST", "TOOLS", "REACHED", "BY"]
+    assert lines[1].split()[:4] == ["strange", str(place / "servers.json"), "new", "0"]
+    assert main(["mcp", "list", "servers.json", "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["servers"]
+    assert (told["name"], told["trust"], told["tools"]) == ("strange", "new", 0)
+
+
+@proves("mcp", "error")
+def test_what_is_not_there_is_said_with_what_is(place, capsys):
+    assert main(["mcp", "show", "nothing"]) != 0
+    assert "no MCP server 'nothing' was seen here: there are none" in capsys.readouterr().err
+    assert main(["mcp", "trust"]) != 0
+    assert "'mcp trust' takes the name of a server" in capsys.readouterr().err
+    assert main(["mcp", "trust", "nothing", "servers.json"]) != 0
+    assert "no MCP server 'nothing' there: there are strange" in capsys.readouterr().err
+    assert main(["mcp", "list", "none.json"]) != 0
+    assert "none.json cannot be read" in capsys.readouterr().err
+
+
+def test_nothing_is_started_or_trusted_unless_somebody_says_so(place, capsys):
+    assert main(["mcp", "trust", "strange", "servers.json"]) == 1
+    assert capsys.readouterr().out.endswith("strange: not started, not trusted\n")
+    assert not (place / "strange" / "notes").exists()
+    assert TrustRecords().all() == []
+
+
+def test_a_server_of_a_file_is_started_shown_and_trusted(place, capsys):
+    assert main(["mcp", "trust", "strange", "servers.json", "--yes"]) == 0
+    told = capsys.readouterr().out
+    assert "+++ tool echo" in told
+    assert "+  Gives back a text." in told
+    assert "strange: trusted, " in told
+    assert main(["mcp", "list", "servers.json"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[2:4] == ["trusted", "8"]
+    assert main(["mcp", "show", "strange"]) == 0
+    told = capsys.readouterr().out
+    assert "it calls itself: strange 1\n" in told
+    assert "\necho (it says that it only reads)\n  Gives back a text.\n" in told
+    (place / "strange" / "broken").touch()
+    assert main(["mcp", "trust", "strange", "servers.json", "--yes"]) != 0
+    assert "MCP server 'strange' cannot be had: it ended with exit code 3" in capsys.readouterr().err
+
+
+def test_what_was_seen_last_is_shown_as_a_diff_and_agreed_to(place, capsys):
+    records = TrustRecords()
+    server = McpServer(name="time", command="mcp-server-time")
+    key = key_of(server, "helper")
+    records.trust(server, key, sight_of(server), by="a person")
+    changed = McpServer(name="time", command="mcp-server-time", args=("--evil",))
+    records.saw(changed, key, sight_of(changed))
+    assert main(["mcp", "list"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:5] == ["time", "agent", "helper", "changed", "0"]
+    assert main(["mcp", "trust", "time"]) == 1
+    told = capsys.readouterr().out
+    assert '+args: ["--evil"]' in told
+    assert told.endswith("time: not trusted\n")
+    assert main(["mcp", "trust", "time", "--yes"]) == 0
+    capsys.readouterr()
+    assert records.launch_standing(changed, key) == "trusted"
+    assert records.launch_standing(server, key) == "changed"
+    assert main(["mcp", "trust", "time"]) == 0
+    assert capsys.readouterr().out == "time: trusted already\n"
+
+
+def test_an_agent_gets_the_servers_of_files_beside_its_own(place):
+    agent = Agent("helper", mcp=[McpServer(name="own", command="x")])
+    found = with_servers(agent, ["servers.json"])
+    assert [server.name for server in found.servers] == ["own", "strange"]
+    with pytest.raises(UsageError, match="cannot be read"):
+        with_servers(agent, ["none.json"])

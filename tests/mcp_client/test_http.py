@@ -1,0 +1,134 @@
+"""Servers over HTTP, streamable and with server-sent events: the official server package behind uvicorn, on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pathlib
+import socket
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import windlass
+from tests.mcp_client.conftest import PATIENCE_S, PATIENT_MS
+from tests.mcp_client.test_connection import agreed, nothing, said
+from windlass.events.mcp import McpConnected
+from windlass.events.tools.calls import ToolFinished
+from windlass.mcp.connection import Connection, Lost, NotConnected
+from windlass.mcp.server import McpServer
+from windlass.testing.scripted import ScriptedModel, call
+from windlass.tools.named_secrets import NamedSecrets
+
+if TYPE_CHECKING:
+    from tests.mcp_client.office import Office
+
+
+def new_office() -> Office:
+    from tests.mcp_client.office import Office
+
+    return Office()
+
+
+@contextlib.asynccontextmanager
+async def serving(office: Office, kind: str) -> AsyncIterator[tuple[str, Any]]:
+    """The address of a server that runs, and what stops it."""
+    import uvicorn
+
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    config = uvicorn.Config(
+        office.app(kind), log_level="error", timeout_graceful_shutdown=1, lifespan="on", ws="none", access_log=False
+    )
+    running = uvicorn.Server(config)
+    running.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    task = asyncio.ensure_future(running._serve([listener]))
+    path = "/mcp" if kind == "http" else "/sse"
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}{path}", running
+    finally:
+        running.should_exit = running.force_exit = True
+        async with asyncio.timeout(PATIENCE_S):
+            await task
+        listener.close()
+
+
+@pytest.mark.parametrize("kind", ["http", "sse"])
+async def test_a_server_over_http_is_listed_and_called(kind: Any) -> None:
+    office = new_office()
+    async with serving(office, kind) as (url, _):
+        server = McpServer(
+            name="office", transport=kind, url=url, start_timeout_ms=PATIENT_MS, headers={"X-Token": "${token}"}
+        )
+        connection = await agreed(server, secrets=NamedSecrets({"token": "a-secret-for-the-office"}))
+        assert connection.listing is not None
+        assert set(connection.listing.by_name) == {"office__add", "office__counts", "office__hangs"}
+        assert said(await connection.call("office__add", {"a": 2, "b": 3}, nothing)) == "5"
+        heard: list[Any] = []
+
+        async def progressed(done: float, total: float | None, message: str | None) -> None:
+            heard.append((done, total, message))
+
+        assert said(await connection.call("office__counts", {}, progressed)) == "counted"
+        assert heard == [(1, 2, "half")]
+        assert {headers.get("x-token") for headers in office.headers} == {"a-secret-for-the-office"}
+        await connection.close()
+
+
+@pytest.mark.parametrize("kind", ["http", "sse"])
+async def test_a_call_over_http_that_is_given_up_is_cancelled_at_the_server(kind: Any) -> None:
+    office = new_office()
+    async with serving(office, kind) as (url, _):
+        connection = await agreed(McpServer(name="office", transport=kind, url=url, start_timeout_ms=PATIENT_MS))
+        calling = asyncio.ensure_future(connection.call("office__hangs", {}, nothing))
+        async with asyncio.timeout(PATIENCE_S):
+            await office.begun.wait()
+            calling.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await calling
+            await office.cancelled.wait()
+        await connection.close()
+
+
+async def test_a_server_over_http_that_goes_away_is_lost_and_not_there_again() -> None:
+    office = new_office()
+    async with serving(office, "http") as (url, _):
+        connection = await agreed(McpServer(name="office", transport="http", url=url, start_timeout_ms=PATIENT_MS))
+        assert said(await connection.call("office__add", {"a": 1, "b": 1}, nothing)) == "2"
+    with pytest.raises(Lost):
+        await connection.call("office__add", {"a": 1, "b": 1}, nothing)
+    with pytest.raises(NotConnected, match="ConnectError"):
+        await connection.connect()
+    await connection.close()
+
+
+async def test_nobody_at_an_address_is_said_in_words() -> None:
+    free = socket.socket()
+    free.bind(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{free.getsockname()[1]}/mcp"
+    for kind in ("http", "sse"):
+        connection = Connection(McpServer(name="none", transport=kind, url=url, start_timeout_ms=PATIENT_MS))
+        with pytest.raises(NotConnected, match="ConnectError: All connection attempts failed"):
+            await connection.connect()
+        await connection.close()
+    free.close()
+
+
+async def test_a_session_calls_a_server_over_http(tmp_path: pathlib.Path) -> None:
+    async with serving(new_office(), "http") as (url, _):
+        model = ScriptedModel([call("office__add", a=20, b=22), "done"])
+        agent = windlass.Agent(
+            "clerk", model, policy=windlass.ALLOW_ALL, mcp={"office": {"url": url, "startTimeout": PATIENT_MS}}
+        )
+        async with windlass.open(str(tmp_path / "work.db"), agents=[agent]) as runtime:
+            session = await runtime.session(agent, "one")
+            await session.prompt("add")
+            await session.wait_idle()
+            found = [record.event async for record in session.records()]
+    (connected,) = [event for event in found if isinstance(event, McpConnected)]
+    assert (connected.status, connected.transport, connected.tools) == ("connected", "http", 3)
+    (finished,) = [event for event in found if isinstance(event, ToolFinished)]
+    assert finished.ok
+    assert "42" in str(finished.body)
