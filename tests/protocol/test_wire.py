@@ -60,7 +60,10 @@ def test_a_command_is_read_with_its_id_and_with_who_gave_it():
             "did you mean 'text'?",
         ),
         (
-            {"type": "prompt.received", "body": {"content": [], "attachments": [{"type": "file", "path": "/etc/passwd"}]}},
+            {
+                "type": "prompt.received",
+                "body": {"content": [], "attachments": [{"type": "file", "path": "/etc/passwd"}]},
+            },
             "$.body.attachments",
             "send the content as blocks",
         ),

@@ -69,13 +69,14 @@ def _chosen(value: Any, shapes: Iterable[inspect.Type]) -> inspect.Type | None:
     """The member of a union that plain data is meant to be: by its tag, else the one that has its form."""
     for shape in shapes:
         bare = shape.type if isinstance(shape, inspect.Metadata) else shape
-        if isinstance(value, dict) and isinstance(bare, inspect.StructType):
-            if bare.tag_field is None or value.get(bare.tag_field) == bare.tag:
+        match bare:
+            case inspect.StructType() if isinstance(value, dict):
+                if bare.tag_field is None or value.get(bare.tag_field) == bare.tag:
+                    return bare
+            case inspect.DictType() if isinstance(value, dict):
                 return bare
-        elif isinstance(value, dict) and isinstance(bare, inspect.DictType):
-            return bare
-        elif isinstance(value, list) and isinstance(bare, inspect.ListType | inspect.VarTupleType):
-            return bare
+            case inspect.ListType() | inspect.VarTupleType() if isinstance(value, list):
+                return bare
     return None
 
 
