@@ -31,6 +31,7 @@ from . import (
     test_screens_look,
     test_screens_move,
     test_screens_say,
+    test_serve_verb,
     test_signal_verb,
     test_skills_verb,
     test_worker_verb,
@@ -46,6 +47,7 @@ ALSO_PROVEN_IN = (
     test_policy_verb,
     test_worker_verb,
     test_schedule_verb,
+    test_serve_verb,
     test_signal_verb,
     test_skills_verb,
 )

@@ -56,6 +56,16 @@ async def test_guesses_are_slowed_down_and_do_not_slow_others(tmp_path):
         assert (await running.client().ask("GET", "/v1/health")).status == 200
 
 
+async def test_tokens_that_cannot_be_read_let_nobody_in_and_strangers_learn_nothing(tmp_path, caplog):
+    async with serving(tmp_path) as running:
+        admin = running.client()
+        running.server.tokens.path.write_bytes(b"damaged")
+        said = await admin.ask("GET", "/v1/health")
+        assert (said.status, said.json["code"]) == (503, "tokens")
+        assert str(tmp_path) not in said.body.decode()
+        assert "tokens.json" in caplog.text
+
+
 async def test_an_origin_and_a_name_are_allowed_if_they_are_named(tmp_path):
     origin = "https://app.example"
     async with serving(tmp_path, origins=[origin], names=["box.example"]) as running:

@@ -5,15 +5,20 @@ A name that points to loopback is not enough to be let in, nor is a page that is
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Collection, Sequence
 
 from starlette.datastructures import Headers
 
+from windlass.events.errors import UsageError
+
 from .limits import Bucket
 from .problems import Problem
 from .server_state import ServerState
 from .token_file import Token
+
+logger = logging.getLogger("windlass.server")
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HOST = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9.-]+))(?::(?P<port>[0-9]{1,5}))?\Z")
@@ -60,7 +65,7 @@ class Gate:
         """The token of a request. Raises `Problem` if there is none that is known, or if it asks too often."""
         scheme, _, presented = headers.get("authorization", "").partition(" ")
         given = presented.strip() if scheme.lower() == "bearer" else ""
-        found = self._server.tokens.found(given) if given else None
+        found = self._known(given) if given else None
         if found is None:
             wait = self._failures.take()
             if wait:
@@ -73,6 +78,13 @@ class Gate:
             )
         self._check_rate(found.name)
         return found
+
+    def _known(self, given: str) -> Token | None:
+        try:
+            return self._server.tokens.found(given)
+        except UsageError as error:  # somebody has damaged the file: nobody is let in, and strangers learn nothing
+            logger.error("no token can be checked: %s", error)
+            raise Problem(503, "tokens", "the server cannot read its tokens; its log says why", headers=CLOSE) from None
 
     def _check_rate(self, name: str) -> None:
         bucket = self._rates.get(name)
