@@ -62,14 +62,14 @@ class Served:
     def ask(self, path: str, body: Any = None) -> Any:
         data = json.dumps(body).encode() if body is not None else None
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers), timeout=60) as answer:
+        with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers), timeout=300) as answer:
             return json.load(answer)
 
     def until_recorded(self, session: str, kind: str) -> None:
         """Waits for a record, by the stream of events."""
         headers = {"Authorization": f"Bearer {self._token}"}
         request = urllib.request.Request(f"{self.url}/v1/sessions/{session}/events", headers=headers)
-        with urllib.request.urlopen(request, timeout=60) as stream:
+        with urllib.request.urlopen(request, timeout=300) as stream:
             for line in stream:
                 if line.startswith(b"data: ") and json.loads(line[6:]).get("event", {}).get("type") == kind:
                     return
@@ -78,7 +78,7 @@ class Served:
     def stop(self, number: int) -> tuple[int, str]:
         """Asks it to stop; its exit code and what it said then."""
         self.process.send_signal(number)
-        said, _ = self.process.communicate(timeout=120)
+        said, _ = self.process.communicate(timeout=300)
         return self.process.returncode, said
 
 

@@ -10,8 +10,8 @@ import pathlib
 import sys
 
 import windlass
+from windlass.server.access.token_file import TokenFile
 from windlass.server.http_server import HttpServer
-from windlass.server.token_file import TokenFile
 from windlass.testing.scripted import ScriptedModel, by_history, call
 
 from .support import clerk

@@ -13,13 +13,13 @@ import aiohttp
 import msgspec
 
 import windlass
+from windlass.server.access.limits import Limits
+from windlass.server.access.token_file import TokenFile
 from windlass.server.http_server import HttpServer
-from windlass.server.limits import Limits
-from windlass.server.token_file import TokenFile
 from windlass.testing.scripted import ScriptedModel, by_history, call
 
 PROMPT = {"type": "prompt.received", "body": {"content": [{"type": "text", "text": "Pay the invoice."}]}}
-WAIT_S = 60
+WAIT_S = 200
 
 
 @windlass.tool
@@ -201,7 +201,7 @@ async def serving(
     await server.open()
     running = asyncio.ensure_future(server.run())
     try:
-        timeout = aiohttp.ClientTimeout(total=120)
+        timeout = aiohttp.ClientTimeout(total=600)
         async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as http:
             yield Running(server, http)
     finally:

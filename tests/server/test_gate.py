@@ -15,9 +15,9 @@ import aiohttp
 import pytest
 
 from windlass.events.errors import UsageError
-from windlass.server.limits import Bucket, Limits
+from windlass.server.access.limits import Bucket, Limits
+from windlass.server.access.token_file import FIRST, TokenFile
 from windlass.server.listener import listen_on_address, listen_on_path
-from windlass.server.token_file import FIRST, TokenFile
 
 from .support import Client, clerk, serving
 
@@ -102,7 +102,7 @@ async def test_a_body_that_never_comes_is_not_waited_for(tmp_path):
 
 
 async def test_more_connections_than_there_may_be_are_turned_away(tmp_path):
-    async with serving(tmp_path, limits=Limits(connections=3)) as running:
+    async with serving(tmp_path, limits=Limits(connections=3, head_s=600)) as running:
         admin = running.client()
         host, port = running.server.url.removeprefix("http://").split(":")
         idle = [await asyncio.open_connection(host, int(port)) for _ in range(3)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 
-from windlass.server.limits import Limits
+from windlass.server.access.limits import Limits
 
 from .support import PROMPT, clerk, serving
 

@@ -6,7 +6,7 @@ import asyncio
 import socket
 
 from windlass.runtime.streams.subscribers import BUFFER_MAX
-from windlass.server.limits import Limits
+from windlass.server.access.limits import Limits
 
 from .support import Client, Stream, clerk, serving
 

@@ -6,14 +6,14 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from windlass.server.token_file import TokenFile
+    from windlass.server.access.token_file import TokenFile
 
 FILE = "tokens.json"
 
 
 def token_file(args: argparse.Namespace) -> TokenFile:
     """The file of tokens. Raises `UsageError` if the folder that it lies in is not this user's alone."""
-    from windlass.server.token_file import TokenFile
+    from windlass.server.access.token_file import TokenFile
 
     from .store_place import state_room
 

@@ -10,16 +10,18 @@ from collections.abc import Iterator
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
+from .access.gate import Gate
 from .answer import Answer
 from .call import Call
 from .event_stream import EventStream
-from .gate import Gate
+from .incoming import Incoming
 from .problems import Problem, answer_of
 from .route import Route, Routes
 from .server_state import ServerState
 
 logger = logging.getLogger("windlass.server")
 METHODS = ("GET", "POST", "DELETE", "OPTIONS", "HEAD", "PUT", "PATCH")
+SLOW = 408
 NOWHERE = "none"
 """The route of a request that found none, in figures."""
 
@@ -37,13 +39,17 @@ class App:
         if scope["type"] != "http":
             return
         began, method = time.monotonic(), str(scope["method"])
+        incoming = Incoming(receive)
         place: list[str] = [NOWHERE]
         more: dict[str, str] = {}
         try:
             more |= self._gate.check_place(Headers(scope=scope))
-            made, call = await self._answer(scope, receive, method, place, asked_before=bool(more))
+            made, call = await self._answer(scope, incoming, method, place, asked_before=bool(more))
         except Exception as error:
-            made, call = answer_of(error), None
+            refused = made = answer_of(error)
+            call = None
+            if refused.status != SLOW:
+                await incoming.discard()
         status = made.status if isinstance(made, Answer) else 200
         known = method if method in METHODS else "OTHER"
         self._server.metrics.answered(known, place[0], status, time.monotonic() - began)

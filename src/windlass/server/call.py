@@ -18,11 +18,11 @@ from windlass.runtime.api.session import Session
 from windlass.store.base import Key, Store
 from windlass.store.rules.ids import check_id
 
-from .limits import Limits
+from .access.limits import Limits
+from .access.roles import Role, allows
+from .access.token_file import Token
 from .problems import Problem
-from .roles import Role, allows
 from .server_state import ServerState
-from .token_file import Token
 
 T = TypeVar("T", bound=msgspec.Struct)
 WORDS = {"true": True, "false": False}

@@ -17,15 +17,15 @@ import uvicorn
 from windlass.runtime.api.agent import Agent
 from windlass.store.base import Key
 
+from .access.gate import LOOPBACK, Gate
+from .access.limits import Limits
+from .access.token_file import TokenFile
 from .app import App
 from .connection import connection_kind
-from .gate import LOOPBACK, Gate
-from .limits import Limits
 from .listener import listen_on_address, listen_on_path
-from .routes import TABLE
+from .resources.route_list import TABLE
 from .server_state import ServerState
 from .tenants import Tenants
-from .token_file import TokenFile
 
 CLOSE_S = 5
 """How long answers may take that are under way when the server stops."""

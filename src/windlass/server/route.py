@@ -9,10 +9,10 @@ from urllib.parse import unquote
 
 import msgspec
 
+from .access.roles import Role
 from .answer import Answer
 from .call import Call
 from .event_stream import EventStream
-from .roles import Role
 
 Handler = Callable[[Call], Awaitable[Answer | EventStream]]
 Method = Literal["GET", "POST", "DELETE"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from .limits import Limits
+from .access.limits import Limits
+from .access.token_file import TokenFile
 from .metrics import Metrics
 from .tenants import Tenants
-from .token_file import TokenFile
 
 
 class ServerState:

@@ -118,7 +118,7 @@ def greet(server: HttpServer, args: argparse.Namespace) -> None:
     """Says what is served, where, and where the token is."""
     from windlass.cli.terminal.text import tell
     from windlass.cli.terminal.visible_text import spelt
-    from windlass.server.gate import LOOPBACK
+    from windlass.server.access.gate import LOOPBACK
 
     names = ", ".join(map(spelt, server.tenants.agents)) or "none"
     tell(f"agents {names} · store {spelt(options.told_place(args))}")

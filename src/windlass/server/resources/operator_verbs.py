@@ -11,12 +11,11 @@ from windlass.runtime.operate.inspection import Inspection, inspect
 from windlass.runtime.operate.log_point import read_point
 from windlass.runtime.operate.replay import ReplayPlan, replay
 from windlass.runtime.operate.verification import Verdict, verify_session
+from windlass.server.answer import Answer, told
+from windlass.server.call import Call, no_agent
+from windlass.server.problems import Problem
+from windlass.server.route import Parameter, Route
 from windlass.store.rules.ids import check_id
-
-from .answer import Answer, told
-from .call import Call, no_agent
-from .problems import Problem
-from .route import Parameter, Route
 
 
 class Forked(msgspec.Struct, frozen=True, kw_only=True):

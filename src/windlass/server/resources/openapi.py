@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from windlass.protocol.wire_schema import PLACE, components
+from windlass.server.problems import ProblemBody
+from windlass.server.route import Route
 
-from .problems import ProblemBody
-from .route import Route
-from .routes import ROUTES
+from .route_list import ROUTES
 
 Schema = dict[str, Any]
 NAMED = re.compile(r"\{(\w+)\}")

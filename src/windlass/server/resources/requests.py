@@ -15,13 +15,12 @@ from windlass.events.values.specs import WorkMode
 from windlass.protocol.wire_commands import read_command
 from windlass.runtime.api.approvals import PermissionAsk, QuestionAsk
 from windlass.runtime.api.session import Sent, Session
+from windlass.server.access.roles import role_for
+from windlass.server.answer import Answer, told
+from windlass.server.call import Call
+from windlass.server.problems import Problem
+from windlass.server.route import Parameter, Route
 from windlass.store.base import Key
-
-from .answer import Answer, told
-from .call import Call
-from .problems import Problem
-from .roles import role_for
-from .route import Parameter, Route
 
 KEY = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
 """What an Idempotency-Key may be. Ids that the runtime makes for messages of its own have a colon."""

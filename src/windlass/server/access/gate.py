@@ -12,10 +12,10 @@ from collections.abc import Collection, Sequence
 from starlette.datastructures import Headers
 
 from windlass.events.errors import UsageError
+from windlass.server.problems import Problem
+from windlass.server.server_state import ServerState
 
 from .limits import Bucket
-from .problems import Problem
-from .server_state import ServerState
 from .token_file import Token
 
 logger = logging.getLogger("windlass.server")

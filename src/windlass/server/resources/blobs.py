@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 
 from windlass.events.values.blocks import BlobRef
+from windlass.server.answer import Answer, told
+from windlass.server.call import Call, none_such
+from windlass.server.problems import Problem
+from windlass.server.route import Parameter, Route
 from windlass.store.base import BLOB_BYTES_MAX, MEDIA_TYPE
 from windlass.store.rules.ids import check_digest
-
-from .answer import Answer, told
-from .call import Call, none_such
-from .problems import Problem
-from .route import Parameter, Route
 
 MEDIA = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,60}/[A-Za-z0-9!#$&^_.+-]{1,60}\Z")
 

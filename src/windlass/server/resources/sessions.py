@@ -11,18 +11,20 @@ from windlass.protocol.wire_events import record_bytes
 from windlass.runtime.api.open_things import Waiting
 from windlass.runtime.api.result import Result
 from windlass.runtime.operate.session_removal import remove_session
+from windlass.server.answer import Answer, told
+from windlass.server.call import Call, no_agent
+from windlass.server.event_stream import MEDIA, EventStream
+from windlass.server.problems import Problem
+from windlass.server.route import Parameter, Route
 from windlass.store.base import IndexRow, Key
 from windlass.store.rules.ids import check_id
 
-from .answer import Answer, told
-from .call import Call, no_agent
-from .event_stream import MEDIA, EventStream
-from .problems import Problem
-from .request_routes import open_requests
-from .route import Parameter, Route
+from .requests import open_requests
 
 WHOLE = {"type": "integer", "minimum": 0}
 AFTER = Parameter(name="after", words="A cursor; what comes behind it is given. The beginning, if there is none.")
+LOOK_S = 5.0
+"""How long it may take to find a result that is there."""
 SESSION_STATES = ("new", "idle", "running", "asked", "sleeping", "parked", "damaged")
 
 
@@ -148,9 +150,12 @@ async def get_result(call: Call) -> Answer:
     """How the run of a command ended, or that of a session at rest; waits for it for a while, if asked to."""
     session = await call.session()
     seconds = call.number("wait_s", 0, most=int(call.limits.wait_s))
+    command_id = call.query.get("command_id")
+    if not seconds and command_id is None and (await session.state()).active:
+        return told(RunEnd(result=None))
     try:
-        async with asyncio.timeout(max(seconds, 0.01)):
-            return told(RunEnd(result=await session.result(call.query.get("command_id"))))
+        async with asyncio.timeout(seconds or LOOK_S):
+            return told(RunEnd(result=await session.result(command_id)))
     except TimeoutError:
         return told(RunEnd(result=None))
     except UsageError as error:

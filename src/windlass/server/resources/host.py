@@ -8,13 +8,12 @@ from importlib.metadata import version
 import msgspec
 
 from windlass.protocol.wire_schema import document
+from windlass.server.answer import Answer, told
+from windlass.server.call import Call
+from windlass.server.metrics import MEDIA
+from windlass.server.problems import Problem
+from windlass.server.route import Route
 from windlass.store.base import Query, store_stats
-
-from .answer import Answer, told
-from .call import Call
-from .metrics import MEDIA
-from .problems import Problem
-from .route import Route
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
