@@ -25,8 +25,8 @@ def look(page: int) -> str:
 
 def reader() -> windlass.Agent:
     """An agent whose runs take several turns, and can be cut off anywhere without harm."""
-    turns = [call("look", page=1), call("look", page=2), call("look", page=3), "Read."]
-    return windlass.Agent("reader", model=ScriptedModel(by_history(turns)), tools=[look], policy=windlass.ALLOW_ALL)
+    model = ScriptedModel(by_history([*(call("look", page=page) for page in (1, 2, 3)), "Read."]))
+    return windlass.Agent("reader", model=model, tools=[look], policy=windlass.ALLOW_ALL)
 
 
 async def serve(folder: pathlib.Path) -> None:

@@ -103,7 +103,8 @@ class Talker:
         """Does something again and again until it was answered."""
         while True:
             try:
-                return await step(session)
+                await step(session)
+                return
             except GONE:
                 self.cuts += 1
                 await asyncio.sleep(AGAIN_S)

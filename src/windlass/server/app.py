@@ -14,8 +14,8 @@ from .access.gate import Gate
 from .answer import Answer
 from .call import Call
 from .event_stream import EventStream
-from .incoming import Incoming
 from .problems import Problem, answer_of
+from .request_body import RequestBody
 from .route import Route, Routes
 from .server_state import ServerState
 
@@ -39,17 +39,17 @@ class App:
         if scope["type"] != "http":
             return
         began, method = time.monotonic(), str(scope["method"])
-        incoming = Incoming(receive)
+        body = RequestBody(receive)
         place: list[str] = [NOWHERE]
         more: dict[str, str] = {}
         try:
             more |= self._gate.check_place(Headers(scope=scope))
-            made, call = await self._answer(scope, incoming, method, place, asked_before=bool(more))
+            made, call = await self._answer(scope, body, method, place, asked_before=bool(more))
         except Exception as error:
             refused = made = answer_of(error)
             call = None
             if refused.status != SLOW:
-                await incoming.discard()
+                await body.discard()
         status = made.status if isinstance(made, Answer) else 200
         known = method if method in METHODS else "OTHER"
         self._server.metrics.answered(known, place[0], status, time.monotonic() - began)

@@ -12,7 +12,7 @@ LINGER_BYTES = 64 * 1024
 LINGER_S = 5.0
 
 
-class Incoming:
+class RequestBody:
     """What is received for one request."""
 
     def __init__(self, receive: Receive) -> None:
