@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
+
+from starlette.types import Message
 
 from windlass.runtime.streams.subscribers import BUFFER_MAX
 from windlass.server.access.limits import Limits
+from windlass.server.event_stream import EventStream
 
-from .support import Client, Stream, clerk, serving
+from .support import WAIT_S, Client, Stream, clerk, serving
 
 
 async def replayed(client: Client, session: str, after: str | None, until: str) -> list[str]:
@@ -146,21 +150,50 @@ async def test_a_reader_that_does_not_read_is_let_go_and_slows_nobody(tmp_path):
                 await asyncio.sleep(0.01)
 
 
+class Held:
+    """A connection that takes nothing until it is let go, and then everything."""
+
+    def __init__(self) -> None:
+        self.blocked = asyncio.Event()
+        self.free = asyncio.Event()
+        self.seqs: list[int] = []
+        self.more = asyncio.Event()
+
+    async def send(self, message: Message) -> None:
+        for line in message.get("body", b"").splitlines():
+            if line.startswith(b"data: "):
+                self.blocked.set()
+                await self.free.wait()
+                self.seqs.append(json.loads(line[6:])["seq"])
+                self.more.set()
+
+    async def receive(self) -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def until(self, seq: int) -> None:
+        async with asyncio.timeout(WAIT_S):
+            while not self.seqs or self.seqs[-1] != seq:
+                self.more.clear()
+                await self.more.wait()
+
+
 async def test_a_reader_that_was_too_slow_for_what_is_at_hand_goes_on_with_the_log(tmp_path):
-    async with serving(tmp_path, [clerk()]) as running:
-        admin = running.client()
-        await admin.begin("a")
-        runtime = await running.server.tenants.runtime("default")
-        session = await runtime.get("a")
-        async with admin.stream("a") as stream:
-            await stream.record()
-            for number in range(BUFFER_MAX // 2 + 100):  # each is two records
-                await session.set_title(f"title {number}")
-            log = await admin.get("/v1/sessions/a/records?limit=1000")
-            count = (await admin.get("/v1/sessions/a"))["session"]["seq"]
-            seqs = [(await stream.record())["seq"] for _ in range(count - 1)]
-        assert len(log["records"]) == 1000
-        assert seqs == list(range(2, count + 1))
+    async with serving(tmp_path, [clerk()], limits=Limits(heartbeat_s=3600)) as running:
+        await running.client().begin("a")
+        session = await (await running.server.tenants.runtime("default")).get("a")
+        held = Held()
+        stream = EventStream(running.server.state, session, 0, live=False)
+        following = asyncio.ensure_future(stream.run(held.receive, held.send, {}))
+        await held.blocked.wait()
+        for number in range(BUFFER_MAX // 2 + 100):  # each is two records
+            await session.set_title(f"title {number}")
+        count = (await session.state()).seq
+        held.free.set()
+        await held.until(count)
+        assert held.seqs == list(range(1, count + 1))
+        running.server.state.stopped.set()
+        await following
 
 
 async def test_streams_end_when_the_server_stops_and_so_many_may_be_open(tmp_path):
