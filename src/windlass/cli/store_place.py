@@ -30,14 +30,24 @@ def default_place() -> pathlib.Path:
 def make_room() -> None:
     """Makes the folder that the store of the current workspace lies in, for its owner alone. Raises `UsageError` if
     somebody else could reach in."""
+    _make_private((_room(), default_place().parent))
+
+
+def state_room() -> pathlib.Path:
+    """The folder for all that is kept for this user, made for its owner alone. Raises `UsageError` if somebody else
+    could reach in."""
+    _make_private((_room(),))
+    return _room()
+
+
+def _make_private(folders: tuple[pathlib.Path, ...]) -> None:
     from windlass.events.errors import UsageError
 
-    room, folder = _room(), default_place().parent
     try:
-        for one in reversed(room.parents):
+        for one in reversed(folders[0].parents):
             if not os.path.lexists(one):
                 os.mkdir(one, 0o700)
-        for one in (room, folder):
+        for one in folders:
             if not os.path.lexists(one):
                 os.mkdir(one, 0o700)
             status = os.lstat(one)
@@ -49,8 +59,8 @@ def make_room() -> None:
                 )
     except OSError as error:
         raise UsageError(
-            f"the folder for stores {str(folder)!r} cannot be made ({error.strerror}): name a store with --store or "
-            "WINDLASS_STORE"
+            f"the folder for stores {str(folders[-1])!r} cannot be made ({error.strerror}): name a store with --store "
+            "or WINDLASS_STORE"
         ) from error
 
 

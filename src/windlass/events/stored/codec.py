@@ -360,11 +360,11 @@ def decode_command(data: bytes | str) -> Command:
         raise CodecError(f"command: {explain(error)}") from error
     if command.erased is not None:
         raise CodecError("command: $.erased: only a store may say that content was erased")
-    _check_single_keys(data)
+    check_single_keys(data)
     return command
 
 
-def _check_single_keys(data: bytes | str) -> None:
+def check_single_keys(data: bytes | str) -> None:
     """Raises `CodecError` for an object that says the same thing twice: two readers would take two things from it."""
 
     def single(pairs: list[tuple[str, Any]]) -> None:

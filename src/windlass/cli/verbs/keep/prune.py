@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import TYPE_CHECKING
 
 from windlass.cli import options
 
 if TYPE_CHECKING:
-    from windlass.store.base import IndexRow, Key, Store
+    from windlass.store.base import IndexRow
 
 EXAMPLES = """examples:
   windlass prune --older-than 30d    what would be removed (a dry run)
@@ -17,8 +16,6 @@ EXAMPLES = """examples:
 
 Only sessions that are at rest (idle) are removed, none that forks refer to, and none that another process has open.
 """
-LEASE_MS = 60_000
-"""For how long a session that is removed is kept from others; ending its jobs takes seconds."""
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
@@ -54,6 +51,7 @@ async def prune(args: argparse.Namespace) -> tuple[list[IndexRow], dict[str, lis
     from windlass.cli import stores
     from windlass.cli.screen.lease_holders import driver
     from windlass.runtime.operate.lease_holder import holders_of
+    from windlass.runtime.operate.session_removal import remove_session
     from windlass.store.base import Key, Query
 
     before = stores.now_ms() - age_ms(args.older_than)
@@ -66,24 +64,9 @@ async def prune(args: argparse.Namespace) -> tuple[list[IndexRow], dict[str, lis
         held = {session: driver(holder) for session, holder in (await holders_of(store, rows)).items()}
         for row in rows if args.yes else ():
             if not forks[row.session] and row.session not in held:
-                taken = await removed_by_us(args, store, Key(args.tenant, row.session))
+                taken = await remove_session(store, options.place_of(args), Key(args.tenant, row.session))
                 held |= {} if taken else {row.session: "another process"}
     return rows, {session: names for session, names in forks.items() if names}, held
-
-
-async def removed_by_us(args: argparse.Namespace, store: Store, key: Key) -> bool:
-    """Removes a session with its jobs, unless somebody took it meanwhile: it is ours until it is gone."""
-    from windlass.cli import stores
-    from windlass.events.errors import LeaseHeld
-    from windlass.runtime.operate.session_jobs import jobs_on_this_machine
-
-    try:
-        await store.leases.claim(key, runner=f"prune-{os.getpid()}", ttl_ms=LEASE_MS, now_ms=stores.now_ms())
-    except LeaseHeld:
-        return False
-    await jobs_on_this_machine(options.place_of(args), store, key).end_all()
-    await store.log.delete(key)
-    return True
 
 
 def plain_row(row: IndexRow, forks: list[str], held: dict[str, str], now: int, *, removed: bool) -> dict[str, object]:

@@ -1,0 +1,156 @@
+"""`windlass serve`: agents and their sessions over HTTP, until the process is asked to stop.
+
+Thin: it finds agents, store and tokens, opens the server and waits for a signal."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from windlass.cli import options
+
+if TYPE_CHECKING:
+    from windlass.runtime.api.agent import Agent
+    from windlass.server.http_server import HttpServer
+
+EXAMPLES = """examples:
+  windlass serve clerk.py                         the agents of a file, on loopback, on a free port that it prints
+  windlass serve clerk.py report.py:reporter --port 8377
+  windlass serve clerk.py --socket ./windlass.sock           on a socket that only you can reach
+  windlass serve --store shared.db                no agents: look at sessions and answer what they ask
+
+Every request needs a token. The first one is made on first start, and its file is printed; 'windlass token' makes
+others. Several servers may share one store: a session is driven by one of them at a time.
+exit codes: 2 wrong usage, 130 stopped by Ctrl-C, 143 stopped by SIGTERM: what ran was brought to its end within
+--drain, and the rest is resumed when a server opens the store again
+"""
+MISSING = "the server needs two more packages: pip install 'windlass[server]'"
+OPEN_NETWORK = "whoever can read this network reads tokens and sessions: put TLS before it"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describes the verb."""
+    parser.epilog = EXAMPLES
+    parser.add_argument("files", metavar="FILE", nargs="*", help="FILE.py with agents in it, or FILE.py:NAME for one")
+    options.add_store(parser)
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="the port (a free one, which is printed)")
+    parser.add_argument("--socket", metavar="PATH", help="listen on a unix socket instead, for its owner alone")
+    parser.add_argument("--tokens", metavar="FILE", help="the file of tokens (else that of 'windlass token')")
+    parser.add_argument(
+        "--name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a further host name under which it may be asked, such as that of a proxy before it (may be repeated)",
+    )
+    parser.add_argument(
+        "--origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="an origin whose pages may ask from a browser, such as https://example.org (may be repeated)",
+    )
+    options.add_drain(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Does it."""
+    import asyncio
+    import importlib.util
+
+    from windlass.events.errors import UsageError
+
+    if any(importlib.util.find_spec(name) is None for name in ("starlette", "uvicorn")):
+        raise UsageError(MISSING)
+    if not 0 <= args.port < 65536:
+        raise UsageError(f"--port {args.port}: give a number from 0 to 65535")
+    return asyncio.run(serve(args))
+
+
+def agents_of(files: list[str]) -> list[Agent]:
+    """The agents of some files. Raises `UsageError` for a file without any, and for two of one name."""
+    from windlass.cli.agents import from_file, module_of
+    from windlass.events.errors import UsageError
+    from windlass.runtime.api.agent import Agent
+
+    found: dict[str, Agent] = {}
+    for place in files:
+        if ":" in place:
+            agents = [from_file(place, Agent, "agent")]
+        else:
+            agents = [value for value in vars(module_of(place)).values() if isinstance(value, Agent)]
+            agents = list({id(agent): agent for agent in agents}.values())
+        if not agents:
+            raise UsageError(f"{place} has no agent in it: give a variable the value windlass.Agent(...)")
+        for agent in agents:
+            if found.setdefault(agent.name, agent) is not agent:
+                raise UsageError(f"two agents are named {agent.name!r}: give one of them another name")
+    return list(found.values())
+
+
+async def serve(args: argparse.Namespace) -> int:
+    """Opens the server, says where it is, and answers until it is asked to stop."""
+    from windlass.cli.tokens import token_file
+    from windlass.server.http_server import HttpServer
+
+    server = HttpServer(
+        options.place_to_write(args),
+        agents_of(args.files),
+        token_file(args),
+        host=args.host,
+        port=args.port,
+        socket_path=args.socket,
+        names=args.name,
+        origins=args.origin,
+        drain_ms=options.drain_ms(args),
+        tenant=args.tenant,
+    )
+    try:
+        await server.open()
+        greet(server, args)
+        return await answered(server)
+    finally:
+        await server.close()
+
+
+def greet(server: HttpServer, args: argparse.Namespace) -> None:
+    """Says what is served, where, and where the token is."""
+    from windlass.cli.terminal.text import tell
+    from windlass.cli.terminal.visible_text import spelt
+    from windlass.server.access.gate import LOOPBACK
+
+    names = ", ".join(map(spelt, server.tenants.agents)) or "none"
+    tell(f"agents {names} · store {spelt(options.told_place(args))}")
+    if server.tokens.first_path.exists():
+        tell(f"token in {spelt(str(server.tokens.first_path))}")
+    if args.socket is None and args.host not in LOOPBACK:
+        tell(OPEN_NETWORK)
+    tell(f"listening on {spelt(server.url)}")
+
+
+async def answered(server: HttpServer) -> int:
+    """Answers until a signal comes; then what has begun is brought to its end. A second signal does not wait."""
+    import asyncio
+    import os
+    import signal
+
+    from windlass.cli.exits import INTERRUPTED
+    from windlass.cli.terminal.text import tell
+    from windlass.runtime.api.termination import TERMINATED, Termination
+
+    code = TERMINATED
+
+    def interrupted() -> None:
+        nonlocal code
+        code = INTERRUPTED
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    loop = asyncio.get_running_loop()
+    with Termination(server.drain, before=lambda: tell(options.DRAINING), then=server.stop):
+        loop.add_signal_handler(signal.SIGINT, interrupted)
+        try:
+            await server.run()
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+    return code

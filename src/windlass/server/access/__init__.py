@@ -1,0 +1,1 @@
+"""Who may do what: tokens and their roles, the gate that every request passes, and the bounds of a server."""

@@ -1,0 +1,39 @@
+"""What the holder of a token may do. A driver cannot approve what its own session asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal, get_args
+
+from windlass.events.base import Command
+from windlass.events.changes import ChangeGrants, ChangeMode, ChangeReceived, ChangeSettings
+from windlass.events.commands import PromptReceived
+from windlass.events.questions import AnswerReceived
+from windlass.events.tools.calls import ToolSettled
+from windlass.events.tools.labels import LabelsDeclassified
+from windlass.events.tools.permissions import PermissionApproved, PermissionDenied
+
+Role = Literal["read", "drive", "approve", "admin"]
+"""`read`: look at sessions. `drive`: begin them and talk to them. `approve`: answer what they ask of people, and widen
+what they may do. `admin`: everything, erasing and removing included."""
+
+ROLES: tuple[Role, ...] = get_args(Role)
+
+ANSWERS = (PermissionApproved, PermissionDenied, AnswerReceived, ToolSettled, LabelsDeclassified)
+
+
+def allows(roles: Collection[str], needed: Role) -> bool:
+    """Whether some roles are enough. Whoever may do anything may read."""
+    return "admin" in roles or needed in roles or (needed == "read" and bool(roles))
+
+
+def role_for(command: Command) -> Role:
+    """The role that a command needs: what answers a request to people, or widens what a session may do or spend, is
+    for those who approve."""
+    match command:
+        case ChangeReceived(change=ChangeGrants() | ChangeMode() | ChangeSettings()):
+            return "approve"
+        case PromptReceived(options=options) if options is not None and options.limits is not None:
+            return "approve"
+        case _:
+            return "approve" if isinstance(command, ANSWERS) else "drive"

@@ -1,0 +1,104 @@
+"""What went wrong, as clients get it: one JSON object (RFC 9457) with a status, a code to act on and a sentence."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from windlass.events.errors import (
+    CodecError,
+    Damaged,
+    KernelError,
+    LeaseHeld,
+    NotFound,
+    Refused,
+    StorageFull,
+    StoreError,
+    UsageError,
+    WindlassError,
+)
+from windlass.protocol.wire_commands import WireError
+from windlass.runtime.api.result import Parked
+from windlass.runtime.streams.cursors import CursorMismatch
+
+from .answer import Answer
+
+logger = logging.getLogger("windlass.server")
+
+REFUSALS = {"too_large": 413, "malformed": 422, "no_content": 422, "not_for_clients": 403}
+"""The status of a refusal by its code; of every other, 409: it does not fit now."""
+
+
+class ProblemBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"kind": "type"}):
+    """What went wrong."""
+
+    status: int
+    code: str
+    """A word that a program can act on."""
+    detail: str
+    """What is wrong and what to do, for people."""
+    path: str = ""
+    """The field that it is about."""
+    restart: str = ""
+    """For a cursor that does not fit: the cursor to begin again at."""
+
+
+class Problem(Exception):
+    """Something that is answered with a problem; raised by whoever finds it."""
+
+    def __init__(
+        self, status: int, code: str, detail: str, *, headers: dict[str, str] | None = None, path: str = ""
+    ) -> None:
+        super().__init__(detail)
+        self.body = ProblemBody(status=status, code=code, detail=detail, path=path)
+        self.headers = headers or {}
+
+
+def problem_of(error: Exception) -> tuple[ProblemBody, dict[str, str]]:
+    """An error as it is told, and the headers that go with it. What nobody foresaw is logged, and not told."""
+    match error:
+        case Problem():
+            return error.body, error.headers
+        case CursorMismatch():
+            return ProblemBody(status=409, code="cursor_mismatch", detail=str(error), restart=error.restart), {}
+        case WireError():
+            return ProblemBody(status=422, code="malformed", detail=str(error), path=error.path), {}
+        case Refused():
+            return ProblemBody(status=REFUSALS.get(error.code, 409), code=error.code, detail=str(error)), {}
+        case WindlassError():
+            status, code = _of_ours(error)
+            return ProblemBody(status=status, code=code, detail=str(error)), {}
+        case _:
+            logger.error("a request failed", exc_info=error)
+            return ProblemBody(status=500, code="failed", detail="the server failed; its log says why"), {}
+
+
+def _of_ours(error: WindlassError) -> tuple[int, str]:
+    match error:
+        case NotFound():
+            return 404, "not_found"
+        case LeaseHeld():
+            return 409, "held"
+        case StorageFull():
+            return 507, "storage_full"
+        case StoreError():
+            return 503, "store"
+        case Parked():
+            return 409, "parked"
+        case UsageError():
+            return 400, "usage"
+        case Damaged() | KernelError():
+            return 500, "damaged"
+        case CodecError():
+            return 422, "malformed"
+        case _:
+            return 500, "failed"
+
+
+def answer_of(error: Exception) -> Answer:
+    """An error as an answer."""
+    body, headers = problem_of(error)
+    if body.status == 503:
+        headers = {"Retry-After": "1", **headers}
+    return Answer(status=body.status, body=msgspec.json.encode(body), media="application/problem+json", headers=headers)

@@ -1,0 +1,200 @@
+"""What is said to sessions: commands, and answers to what they ask of people. The first answer counts; whoever comes
+second is told what came first."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import msgspec
+
+from windlass.events.questions import Answer as QuestionAnswer
+from windlass.events.questions import AnswerBody
+from windlass.events.tools.permissions import Scope
+from windlass.events.values.specs import WorkMode
+from windlass.protocol.wire_commands import read_command
+from windlass.runtime.api.approvals import PermissionAsk, QuestionAsk
+from windlass.runtime.api.session import Sent, Session
+from windlass.server.access.roles import role_for
+from windlass.server.answer import Answer, told
+from windlass.server.call import Call
+from windlass.server.problems import Problem
+from windlass.server.route import Parameter, Route
+from windlass.store.base import Key
+
+KEY = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
+"""What an Idempotency-Key may be. Ids that the runtime makes for messages of its own have a colon."""
+KEY_HEADER = Parameter(
+    name="Idempotency-Key",
+    words="The id of the command. What was taken under it before is acknowledged again, and nothing happens.",
+    schema={"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,100}$"},
+    place="header",
+)
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that is kept, and will be carried out whatever happens to this server."""
+
+    command_id: str
+    session_id: str
+    seq: int | None = None
+    """The record that it was taken in; null if it waits in the inbox for the process that drives the session."""
+
+
+class OpenRequests(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session asks of people now, the oldest first; what its children ask is among it."""
+
+    permissions: tuple[PermissionAsk, ...]
+    questions: tuple[QuestionAsk, ...]
+
+
+class GivenAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An answer to a request. An approval needs the `digest` of what was shown."""
+
+    decision: Literal["approve", "deny", "answer", "decline"]
+    digest: str | None = None
+    scope: Scope = "once"
+    pattern: str | None = None
+    for_ms: int | None = None
+    feedback: str = ""
+    stop: bool = False
+    text: str | None = None
+    """The answer to a question, in words."""
+    selected: tuple[str, ...] = ()
+    """What was picked of a choice."""
+    content: dict[str, Any] | None = None
+    """The content of a form."""
+    action: str | None = None
+    mode: WorkMode | None = None
+
+
+async def send_command(call: Call) -> Answer:
+    """Has a command taken; acknowledged once it is kept."""
+    session = await call.session()
+    command = read_command(
+        await call.json_bytes(), command_id=_command_id(call, session), actor=call.token.name, auth="token"
+    )
+    call.require(role_for(command))
+    await Sent(session, command)
+    return await _accepted(session, command.command_id)
+
+
+async def list_requests(call: Call) -> Answer:
+    """What a session asks of people."""
+    return told(await open_requests(await call.session()))
+
+
+async def open_requests(session: Session) -> OpenRequests:
+    """What is open in a session and below it."""
+    asked = await session.runtime.host.views.asked(session.key)
+    return OpenRequests(
+        permissions=tuple(ask for ask in asked if isinstance(ask, PermissionAsk)),
+        questions=tuple(ask for ask in asked if isinstance(ask, QuestionAsk)),
+    )
+
+
+async def answer_request(call: Call) -> Answer:
+    """Answers a request of a session, or of one below it."""
+    session = await call.session()
+    given = await call.json(GivenAnswer)
+    name = call.names["request_id"]
+    command_id, actor = _command_id(call, session), call.token.name
+    match given.decision:
+        case "approve":
+            if given.digest is None:
+                raise Problem(422, "malformed", "$.digest: say what you approve: its digest", path="$.digest")
+            await session.approve(
+                name,
+                scope=given.scope,
+                pattern=given.pattern,
+                for_ms=given.for_ms,
+                digest=given.digest,
+                command_id=command_id,
+                actor=actor,
+                auth="token",
+            )
+        case "deny":
+            await session.deny(name, given.feedback, stop=given.stop, command_id=command_id, actor=actor, auth="token")
+        case _:
+            await session.answer(
+                name,
+                _answered(given),
+                outcome="answered" if given.decision == "answer" else "declined",
+                action=given.action,
+                mode=given.mode,
+                command_id=command_id,
+                actor=actor,
+                auth="token",
+            )
+    return await _accepted(_asker(session, name), command_id)
+
+
+def _asker(session: Session, name: str) -> Session:
+    """The session that asked something: this one, or one below it, as its id says."""
+    path, slash, _ = name.rpartition("/")
+    return Session(session.runtime, Key(session.key.tenant, f"{session.session_id}~{path}")) if slash else session
+
+
+def _answered(given: GivenAnswer) -> AnswerBody:
+    if given.content is not None:
+        return AnswerBody(content=given.content)
+    if given.text is None and not given.selected:
+        return AnswerBody()
+    return AnswerBody(answers=(QuestionAnswer(index=0, text=given.text or "", selected=given.selected),))
+
+
+def _command_id(call: Call, session: Session) -> str:
+    given = call.headers.get("idempotency-key")
+    if given is None:
+        return session.runtime.ports.fresh_id()
+    if not KEY.match(given):
+        raise Problem(400, "usage", "an Idempotency-Key has up to 100 letters, digits, '_', '-' and '.'")
+    return given
+
+
+async def _accepted(session: Session, command_id: str) -> Answer:
+    seq = await session.runtime.host.log.taken_at(session.key, command_id)
+    accepted = Accepted(command_id=command_id, session_id=session.session_id, seq=seq)
+    return told(accepted, 200 if seq is not None else 202)
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/v1/sessions/{session_id}/commands",
+        name="sendCommand",
+        role="read",
+        words="Sends a command: 200 once it is in the log, 202 once it is kept for the process that drives it. "
+        "Most commands need the role `drive`, answers and what widens a session's rights `approve`.",
+        handler=send_command,
+        parameters=(KEY_HEADER,),
+        takes="Command",
+        gives=Accepted,
+        also=(202,),
+        fails=(409, 507),
+        while_draining=False,
+    ),
+    Route(
+        method="GET",
+        path="/v1/sessions/{session_id}/requests",
+        name="listRequests",
+        role="read",
+        words="What a session asks of people now.",
+        handler=list_requests,
+        gives=OpenRequests,
+    ),
+    Route(
+        method="POST",
+        path="/v1/sessions/{session_id}/requests/{request_id}",
+        name="answerRequest",
+        role="approve",
+        words="Answers a request. The first answer counts; a later one is told what came first (409).",
+        handler=answer_request,
+        parameters=(KEY_HEADER,),
+        takes=GivenAnswer,
+        gives=Accepted,
+        also=(202,),
+        fails=(409, 507),
+        while_draining=False,
+    ),
+)

@@ -1,0 +1,26 @@
+"""What the requests of one server share: its runtimes, tokens, bounds and figures, and whether it is being stopped."""
+
+from __future__ import annotations
+
+import asyncio
+
+from .access.limits import Limits
+from .access.token_file import TokenFile
+from .metrics import Metrics
+from .tenants import Tenants
+
+
+class ServerState:
+    """One server, as its requests see it."""
+
+    def __init__(self, tenants: Tenants, tokens: TokenFile, limits: Limits) -> None:
+        self.tenants = tenants
+        self.tokens = tokens
+        self.limits = limits
+        self.metrics = Metrics()
+        self.draining = False
+        """Whether it takes nothing more on: asked to stop, it brings to an end what has begun."""
+        self.stopped = asyncio.Event()
+        """Set once streams are to end."""
+        self.streams: dict[str, int] = {}
+        """The event streams that are open, by the name of the token."""

@@ -1,0 +1,282 @@
+"""Attacks on every route, made from the list of routes: a route without its row here fails the first test."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from windlass.server.access.limits import Limits
+from windlass.server.access.roles import ROLES, allows
+from windlass.server.resources.route_list import ROUTES
+from windlass.server.route import Route
+
+from .support import PROMPT, Client, Running, Said, clerk, serving
+
+DIGEST = "sha256:" + "ab" * 32
+BODY_MAX = 2_000
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """How a route is attacked: a body that it would take, and the role that it needs with that body."""
+
+    body: Any = None
+    role: str | None = None
+    found: bool = True
+    """Whether a caller of another tenant must get 404: it names something of a session or a blob."""
+
+
+ROWS: dict[str, Row] = {
+    "getHealth": Row(found=False),
+    "getReady": Row(found=False),
+    "getMetrics": Row(found=False),
+    "listAgents": Row(found=False),
+    "getSchema": Row(found=False),
+    "getOpenapi": Row(found=False),
+    "listSessions": Row(found=False),
+    "createSession": Row(body={"agent": "clerk", "session_id": "new"}, found=False),
+    "getSession": Row(),
+    "deleteSession": Row(),
+    "listRecords": Row(),
+    "followEvents": Row(),
+    "getResult": Row(),
+    "sendCommand": Row(body=PROMPT, role="drive"),
+    "listRequests": Row(),
+    "answerRequest": Row(body={"decision": "deny"}),
+    "verifySession": Row(),
+    "inspectSession": Row(),
+    "forkSession": Row(body={"session_id": "fork"}),
+    "compareSessions": Row(),
+    "replaySession": Row(body={"agent": "clerk"}),
+    "eraseContent": Row(body={"seq": 2, "why": "because"}),
+    "putBlob": Row(found=False),
+    "getBlob": Row(),
+}
+
+TRICKS = [
+    "..",
+    ".",
+    "%2e%2e",
+    "..%2f..%2fetc%2fpasswd",
+    "a%2f..%2fb",
+    "a%5c..%5cb",
+    "%00",
+    "a%00",
+    "a%0d%0aSet-Cookie:%20x",
+    "%ff",
+    "x" * 300,
+    "%20a",
+    "sha256:..%2f",
+    "~",
+    "%E2%80%AE",
+]
+"""Names in a path that must lead nowhere."""
+
+
+def test_every_route_has_its_row_and_no_row_is_of_a_route_that_is_gone():
+    assert {route.name for route in ROUTES} == set(ROWS), "a route needs its row in ROWS"
+
+
+def path_of(route: Route, name: str = "march") -> str:
+    """The path of a route, with names of things that are there."""
+    digest = DIGEST if name == "march" else name
+    return (
+        route.path.replace("{session_id}", name)
+        .replace("{other_id}", name)
+        .replace("{request_id}", "p8" if name == "march" else name)
+        .replace("{digest}", digest)
+    )
+
+
+async def asked(client: Client, route: Route, row: Row, *, path: str | None = None, **headers: str) -> Said:
+    more: dict[str, Any] = {"json": row.body} if row.body is not None else {}
+    if route.takes_bytes:
+        more = {"data": b"bytes"}
+    return await client.ask(route.method, path or path_of(route), headers=headers, **more)
+
+
+@contextlib.asynccontextmanager
+async def attacked(tmp_path: Any) -> AsyncIterator[Running]:
+    """A server with a session that waits for an approval."""
+    limits = Limits(body_bytes=BODY_MAX, blob_bytes=BODY_MAX, burst=5_000, failure_burst=5_000)
+    async with serving(tmp_path, [clerk()], limits=limits) as running:
+        admin = running.client()
+        await admin.begin("march")
+        await admin.prompt("march")
+        await admin.asked("march")
+        yield running
+
+
+async def log_of(running: Running) -> Any:
+    return [await running.client().records("march"), await running.client().get("/v1/sessions")]
+
+
+async def test_nothing_is_told_to_somebody_without_a_token(tmp_path):
+    async with attacked(tmp_path) as running:
+        before = await log_of(running)
+        first = running.client().token
+        gone = running.client("admin", name="gone")
+        running.server.tokens.revoke("gone")
+        attempts: list[tuple[Client, str, dict[str, str]]] = [
+            (running.stranger(), "", {}),
+            (running.stranger("wl_" + "x" * 43), "", {}),
+            (running.stranger(), f"?token={first}", {}),
+            (running.stranger(), "", {"Authorization": f"Basic {first}"}),
+            (running.stranger(), "", {"Authorization": str(first)}),
+            (gone, "", {}),
+        ]
+        for route in ROUTES:
+            for client, query, headers in attempts:
+                said = await asked(client, route, ROWS[route.name], path=path_of(route) + query, **headers)
+                assert (said.status, said.json["code"]) == (401, "token"), route.name
+                assert "march" not in said.body.decode()
+                assert said.headers["www-authenticate"] == "Bearer"
+        assert (await running.stranger().ask("GET", "/v1/nowhere")).status == 401
+        assert await log_of(running) == before
+
+
+async def test_a_role_that_is_not_enough_is_refused_on_every_route(tmp_path):
+    async with attacked(tmp_path) as running:
+        before = await log_of(running)
+        tried = 0
+        clients = {role: running.client(role) for role in ROLES}
+        for route in ROUTES:
+            row = ROWS[route.name]
+            needed = row.role or route.role
+            for role in ROLES:
+                if not allows((role,), needed):  # type: ignore[arg-type]
+                    said = await asked(clients[role], route, row)
+                    assert (said.status, said.json["code"]) == (403, "role"), (route.name, role)
+                    tried += 1
+        assert tried > 15
+        assert await log_of(running) == before
+
+
+FOR_APPROVERS: list[dict[str, Any]] = [
+    {"type": "permission.approved", "request_id": "p8", "digest": "d"},
+    {"type": "permission.denied", "request_id": "p8"},
+    {"type": "answer.received", "question_id": "q8", "outcome": "answered"},
+    {"type": "tool.settled", "call_id": "c6.0", "outcome": "happened"},
+    {"type": "labels.declassified", "labels": ["private"], "reason": "x"},
+    {"type": "change.received", "change": {"what": "mode", "mode": "autopilot"}},
+    {"type": "change.received", "change": {"what": "grants", "revoke": ["g1"]}},
+    {"type": "change.received", "change": {"what": "settings", "settings": {}}},
+    PROMPT | {"options": {"limits": {"turns": 1000}}},
+]
+
+
+async def test_who_drives_a_session_cannot_approve_what_it_asks_nor_widen_what_it_may(tmp_path):
+    async with attacked(tmp_path) as running:
+        before = await log_of(running)
+        driver = running.client("drive", "read")
+        for command in FOR_APPROVERS:
+            said = await driver.ask("POST", "/v1/sessions/march/commands", json=command)
+            assert (said.status, said.json["code"]) == (403, "role"), command
+        assert await log_of(running) == before
+
+
+async def test_another_tenant_finds_nothing(tmp_path):
+    async with attacked(tmp_path) as running:
+        before = await log_of(running)
+        digest = (await running.client().ask("POST", "/v1/blobs", data=b"ours")).json["digest"]
+        other = running.client("admin", name="other", tenant="acme")
+        for route in ROUTES:
+            row = ROWS[route.name]
+            if row.found:
+                path = path_of(route).replace(DIGEST, digest)
+                said = await asked(other, route, row, path=path)
+                assert said.status == 404, route.name
+        assert (await other.get("/v1/sessions"))["sessions"] == []
+        assert (await other.ask("POST", "/v1/sessions", json={"agent": "clerk", "session_id": "march"})).status == 201
+        assert await log_of(running) == before
+
+
+FOREIGN = [
+    {"Host": "evil.example"},
+    {"Host": "127.0.0.1.evil.example"},
+    {"Host": "localhost.evil.example:80"},
+    {"Host": "127.0.0.1@evil.example"},
+    {"Host": ""},
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://127.0.0.1"},
+]
+
+
+async def test_a_foreign_host_or_origin_is_refused_on_every_route(tmp_path):
+    async with attacked(tmp_path) as running:
+        before = await log_of(running)
+        admin = running.client()
+        for header in FOREIGN:
+            expected = (421, "host") if "Host" in header else (403, "origin")
+            for route in ROUTES:
+                said = await asked(admin, route, ROWS[route.name], **header)
+                assert (said.status, said.json["code"]) == expected, (route.name, header)
+                assert "access-control-allow-origin" not in said.headers
+            preflight = {"Access-Control-Request-Method": "POST", **header}
+            assert (await admin.ask("OPTIONS", "/v1/sessions", headers=preflight)).status == expected[0]
+        assert await log_of(running) == before
+
+
+async def test_a_body_that_is_too_large_is_not_read_to_its_end(tmp_path):
+    async with attacked(tmp_path) as running:
+        before = await log_of(running)
+        admin, tried = running.client(), 0
+        for route in ROUTES:
+            if route.method != "POST":
+                continue
+
+            async def endless() -> AsyncIterator[bytes]:
+                for _ in range(200):
+                    yield b'{"a":"' + b"x" * BODY_MAX
+
+            for data in (b" " * (BODY_MAX + 1), endless()):
+                with contextlib.suppress(OSError, aiohttp.ClientError):  # cut off while it still sent
+                    said = await admin.ask(
+                        "POST", path_of(route), data=data, headers={"Content-Type": "application/json"}
+                    )
+                    assert (said.status, said.json["code"]) == (413, "too_large"), route.name
+                    tried += 1
+        assert tried >= 6
+        assert await log_of(running) == before
+
+
+async def test_names_that_play_tricks_lead_nowhere(tmp_path):
+    async with attacked(tmp_path) as running:
+        before = await log_of(running)
+        admin = running.client()
+        for route in ROUTES:
+            if "{" not in route.path:
+                continue
+            for trick in TRICKS:
+                said = await asked(admin, route, ROWS[route.name], path=path_of(route, trick))
+                assert said.status in (400, 404), (route.name, trick, said)
+                assert "set-cookie" not in said.headers
+        assert (await admin.ask("GET", "/v1/sessions/../sessions/march")).status == 404
+        assert (await admin.ask("GET", "/v1//sessions/march")).status == 404
+        assert (await admin.ask("GET", "/v1/sessions/march/")).status == 404
+        assert await log_of(running) == before
+
+
+async def test_other_methods_are_refused_on_every_route(tmp_path):
+    async with attacked(tmp_path) as running:
+        admin = running.client()
+        for path in sorted({path_of(route) for route in ROUTES}):
+            for method in ("PUT", "PATCH", "HEAD", "OPTIONS", "TRACE", "BREW"):
+                said = await admin.ask(method, path)
+                assert said.status == 405, (path, method)
+                assert said.headers["allow"]
+
+
+async def test_json_must_be_said_to_be_json_so_that_no_plain_form_can_send_it(tmp_path):
+    async with attacked(tmp_path) as running:
+        admin = running.client()
+        for route in ROUTES:
+            if route.takes is not None:
+                data = json.dumps(ROWS[route.name].body).encode()
+                said = await admin.ask("POST", path_of(route), data=data, headers={"Content-Type": "text/plain"})
+                assert (said.status, said.json["code"]) == (415, "media_type"), route.name
