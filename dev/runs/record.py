@@ -31,6 +31,7 @@ from . import (
     tools,
     trees,
     web,
+    workflows,
 )
 from .stage import Play, Stage
 
@@ -54,6 +55,7 @@ SCENARIOS: dict[str, Play] = {
     **jobs.SCENARIOS,
     **skills.SCENARIOS,
     **trees.SCENARIOS,
+    **workflows.SCENARIOS,
 }
 """Every run by its name; one run may leave the logs of several sessions."""
 

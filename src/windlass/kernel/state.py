@@ -16,6 +16,7 @@ from windlass.kernel.parts.context.archive import Archive
 from windlass.kernel.parts.context.compaction import Compaction
 from windlass.kernel.parts.context.history import History
 from windlass.kernel.parts.context.prefix import Prefix
+from windlass.kernel.parts.flows.nodes import Flow
 from windlass.kernel.parts.losses import Losses
 from windlass.kernel.parts.output import Output
 from windlass.kernel.parts.queue import Queue
@@ -37,7 +38,7 @@ from windlass.kernel.parts.turns import Turn
 from windlass.kernel.parts.workspace import WorkPlace
 from windlass.kernel.phases import ACTIVE, AnyPhase, New
 
-STATE_VERSION = 17
+STATE_VERSION = 18
 """Raised whenever the shape or meaning of the state changes; older snapshots are then ignored."""
 
 
@@ -79,6 +80,7 @@ class State(msgspec.Struct, kw_only=True, gc=False):
     calls: Calls = msgspec.field(default_factory=Calls)
     children: Children = msgspec.field(default_factory=Children)
     jobs: Jobs = msgspec.field(default_factory=Jobs)
+    flow: Flow = msgspec.field(default_factory=Flow)
     asks: Asks = msgspec.field(default_factory=Asks)
 
     @property

@@ -151,6 +151,9 @@ class Agent:
     """Instructions that are loaded when they are needed: a folder of skills, several, True for those of the default
     folders, or `windlass.skills.config.Skills`."""
 
+    flow: Any = None
+    """The workflow that its sessions carry out instead of a conversation; a `Flow` makes such an agent itself."""
+
     def __post_init__(self) -> None:
         check_agent(self)
 
@@ -216,6 +219,7 @@ class Agent:
             "model_settings": msgspec.to_builtins(self.model_settings),
             **({"quarantine": True} if self.quarantine else {}),
             **({"role": self.role} if self.role != "custom" else {}),
+            **({"flow": msgspec.to_builtins(self.flow.graph)} if self.flow is not None else {}),
             **({"skills": msgspec.to_builtins(self.skills_config)} if self.skills_config is not None else {}),
         }
         return hashlib.blake2b(msgspec.json.encode(parts, order="deterministic"), digest_size=12).hexdigest()
