@@ -23,9 +23,10 @@ from windlass.events.changes import (
     ChangeTask,
     ChangeTitle,
 )
-from windlass.events.children import ChildMoved, ChildOpened, Used
+from windlass.events.children import ChildFinished, ChildMoved, ChildOpened, Used
 from windlass.events.commands import CommandRefused, QueueEdited
 from windlass.events.context import ContextArchived, ContextPagedIn, PageBody, UndoReceived
+from windlass.events.flows import FlowBody, FlowReceived, NodeBody, NodeCall, NodeComputed
 from windlass.events.schedules import OccurrenceDelivered, ScheduleComputed, ScheduleReceived
 from windlass.events.sessions import ContentErased, NoticeGiven, RewindReceived, SessionImported, SessionShutDown
 from windlass.events.skills import (
@@ -64,7 +65,8 @@ from windlass.events.turns import OutputCheck, ReplyCall  # noqa: E402
 from windlass.events.values.attention import Attention, always  # noqa: E402
 from windlass.events.values.blocks import Text  # noqa: E402
 from windlass.events.values.failures import failure  # noqa: E402
-from windlass.events.values.ids import child_moved_id, job_id  # noqa: E402
+from windlass.events.values.graphs import FlowGraph, FlowNode  # noqa: E402
+from windlass.events.values.ids import child_end_id, child_moved_id, job_id  # noqa: E402
 from windlass.events.values.plans import SchedulePlan  # noqa: E402
 from windlass.events.values.specs import AgentRef, Grant, Limits, Policy, Rule, Spawning, Task, ToolSpec, Workspace  # noqa: E402
 from windlass.events.values.usage import Usage  # noqa: E402
@@ -512,11 +514,38 @@ def schedules() -> Session:
     return session
 
 
+def flows() -> Session:
+    """A workflow: nodes begin, are tried again, time out, fail, are skipped and stopped; it goes on and ends."""
+    nodes = (
+        FlowNode(name="find", agent="helper", task="find", retries=1, timeout_ms=60_000),
+        FlowNode(name="sum", kind="reduce", reducer="concat", needs=("find",)),
+        FlowNode(name="ask", kind="gate", question="go on?", needs=("sum",)),
+        FlowNode(name="end", kind="reduce", reducer="count", needs=("ask",)),
+    )
+    session = Session("review", tools=(*TOOLS, HELPER), flow=FlowGraph(nodes=nodes))
+    session.take(FlowReceived(command_id="begin", body=FlowBody(input="the plan")))
+    made = NodeBody(calls=(NodeCall(tool="helper", args={"task": "find"}, prepared=Prepared(digest="find")),))
+    session.take(NodeComputed(node="find", attempt=1, calls=1, body=made))
+    session.fire()
+    session.take(NodeComputed(node="find", attempt=2, outcome="failed", reason="nothing found", body=NodeBody()))
+    session.wake()
+    session.crash()
+    session.interrupt()
+    session.wake()
+    session.take(NodeComputed(node="find", attempt=4, calls=1, body=made))
+    child = next(each for each in session.state.children.open.values() if not each.stopping)
+    end = child_end_id(child.child_id)
+    session.take(ChildFinished(command_id=end, child_id=child.child_id, call_id=child.call_id, used=Used()))
+    session.take(NodeComputed(node="sum", attempt=1, body=NodeBody(output="found")))
+    session.take(NodeComputed(node="ask", attempt=1, outcome="closed", reason="a person said no", body=NodeBody()))
+    return session
+
+
 SCENARIOS: dict[str, Callable[[], Session]] = {
     made.__name__: made
     for made in (
         *(tools, approvals, questions, failures, context, asides, owners),
-        *(fork, queue, output, toolset, children, trees, upgrades, marks, jobs, attention, schedules, skills),
+        *(fork, queue, output, toolset, children, trees, upgrades, marks, jobs, attention, schedules, skills, flows),
     )
 }
 

@@ -29,6 +29,7 @@ VALUES = (
     "values.access",
     "values.attention",
     "values.plans",
+    "values.graphs",
     "values.blocks",
     "values.items",
     "values.usage",

@@ -32,6 +32,14 @@ SAID = {
         "the next one: 4 reports",
         "each once: True",
     ],
+    "research_with_verifiers": [
+        "claims done",
+        "verdicts done",
+        "report done",
+        "3 verdicts",
+        "One of three is wrong: billing.py drops errors.",
+        "flowchart TD",
+    ],
     "survive_a_kill": [
         "the first process was ended by signal 9",
         "Both pages are here.",

@@ -32,6 +32,7 @@ from . import (
     tools,
     trees,
     web,
+    workflows,
 )
 from .stage import Play, Stage
 
@@ -56,6 +57,7 @@ SCENARIOS: dict[str, Play] = {
     **skills.SCENARIOS,
     **trees.SCENARIOS,
     **mcp.SCENARIOS,
+    **workflows.SCENARIOS,
 }
 """Every run by its name; one run may leave the logs of several sessions."""
 

@@ -103,7 +103,9 @@ class Stage:
     # --- sessions ---
 
     @contextlib.asynccontextmanager
-    async def open(self, *agents: windlass.Agent, store: str = "work", **more: Any) -> AsyncIterator[Runtime]:
+    async def open(
+        self, *agents: windlass.Agent | windlass.Flow, store: str = "work", **more: Any
+    ) -> AsyncIterator[Runtime]:
         """A runtime over this run's store. When it closes, the sessions in it are exported."""
         more.setdefault("ports", self.ports)
         place = str(self.folder / f"{store}.db")

@@ -20,6 +20,7 @@ _PLACES = {
     "Budget": "windlass.runtime.api.agent",
     "ContextExceeded": "windlass.runtime.api.result",
     "Deny": "windlass.runtime.api.approvals",
+    "Flow": "windlass.runtime.flows.flow",
     "Hook": "windlass.runtime.hooks.hook",
     "LimitReached": "windlass.runtime.api.result",
     "ModelReplied": "windlass.events.turns",
@@ -86,6 +87,7 @@ if _typing.TYPE_CHECKING:
     )
     from windlass.runtime.api.runtime import Runtime
     from windlass.runtime.api.session import Session
+    from windlass.runtime.flows.flow import Flow
     from windlass.runtime.hooks.hook import Hook
     from windlass.tools.context import ToolContext, ToolError
     from windlass.tools.files import file_tools
@@ -100,6 +102,7 @@ __all__ = [
     "Budget",
     "ContextExceeded",
     "Deny",
+    "Flow",
     "Hook",
     "LimitReached",
     "ModelReplied",
@@ -143,7 +146,7 @@ __all__ = [
 def __getattr__(name: str) -> _typing.Any:
     from importlib import import_module
 
-    if name in ("policies", "signals"):
+    if name in ("flows", "policies", "signals"):
         return import_module(f"windlass.{name}")
     place = _PLACES.get(name)
     if place is None:

@@ -17,6 +17,7 @@ from windlass.events.base import Event, Fact
 from windlass.events.children import ChildFinished, ChildMoved, ChildOpened
 from windlass.events.context import ContextArchived
 from windlass.events.errors import Refused
+from windlass.events.flows import FlowReceived, NodeComputed
 from windlass.events.questions import AnswerReceived
 from windlass.events.runs import WakeReceived
 from windlass.events.schedules import OccurrenceDelivered, ScheduleComputed, ScheduleReceived
@@ -87,10 +88,13 @@ OBJECTS: dict[type[Fact], tuple[str, ...]] = {
 OF_SCHEDULES = (ScheduleReceived, ScheduleComputed, OccurrenceDelivered)
 """What only a schedule is told, which is a session that never runs: `test_schedules` tells it."""
 
+OF_FLOWS = (FlowReceived, NodeComputed)
+"""What only a workflow is told: `test_flows` tells it."""
+
 LEGAL_PAIRS: frozenset[Pair] = frozenset(
     (phase.__name__, fact.__name__)
     for fact, row in parts.TABLES.facts.items()
-    if fact not in OF_SCHEDULES
+    if fact not in (*OF_SCHEDULES, *OF_FLOWS)
     for phase in row.when
 )
 
@@ -196,7 +200,7 @@ class Chaos:
         state = self.session.state
         if fact in (ModelReplied, ModelFailed):
             return bool(state.requests.open)
-        if fact in OF_SCHEDULES:
+        if fact in (*OF_SCHEDULES, *OF_FLOWS):
             return False
         if fact in (JobFinished, KillReceived):
             return bool(state.jobs.open)

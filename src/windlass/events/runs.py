@@ -68,6 +68,7 @@ class RunStarted(Decision, frozen=True, kw_only=True, tag="run.started"):
         "interrupt",
         "compact",
         "unmount",
+        "flow",
     ]
     options: RunOptions | None = None
 

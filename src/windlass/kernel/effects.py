@@ -109,7 +109,7 @@ class SetTimer(Effect, frozen=True, kw_only=True, gc=False):
 
     timer_id: str
     at_ms: int
-    kind: Literal["wait", "retry", "schedule"]
+    kind: Literal["wait", "retry", "schedule", "node"]
 
 
 class ComputeTimes(Effect, frozen=True, kw_only=True, gc=False):
@@ -125,6 +125,14 @@ class BeginOccurrence(Effect, frozen=True, kw_only=True, gc=False):
     at_ms: int
 
 
+class ComputeNode(Effect, frozen=True, kw_only=True, gc=False):
+    """Work out what comes next for a node of a workflow, from its needs and from what its calls gave."""
+
+    node: str
+    attempt: int
+    round: int
+
+
 AnyEffect = (
     CallModel
     | PrepareCall
@@ -138,4 +146,5 @@ AnyEffect = (
     | SetTimer
     | ComputeTimes
     | BeginOccurrence
+    | ComputeNode
 )

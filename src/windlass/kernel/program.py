@@ -22,6 +22,8 @@ from windlass.events.values.ids import turn_id
 from windlass.kernel import parts
 from windlass.kernel.part import Decisions
 from windlass.kernel.parts.context import compaction, context_size, prefix
+from windlass.kernel.parts.flows import nodes
+from windlass.kernel.parts.flows import program as flow
 from windlass.kernel.parts.tools import calls, dispatch, toolset
 from windlass.kernel.phases import (
     Asked,
@@ -55,6 +57,9 @@ STOP_OF_LIMIT: dict[str, StopReason] = {
 
 def advance(state: State) -> Decisions:
     """Goes on until the session waits for a model, a tool, a person, a time or a command."""
+    if state.flow.graph is not None:
+        yield from flow_goes_on(state)
+        return
     for _ in range(STEPS_MAX):
         match state.phase:
             case AwaitingTools():
@@ -90,6 +95,22 @@ def advance(state: State) -> Decisions:
             case _:
                 assert_never(state.phase)
     raise KernelError("the session goes on and on without waiting for anything")
+
+
+def flow_goes_on(state: State) -> Decisions:
+    """The same for a workflow: its nodes take the place of turns."""
+    while state.active:
+        before = state.seq
+        yield from flow.go_on(state)
+        yield from dispatch.start_calls(state)
+        if state.seq != before:
+            continue
+        if nodes.over(state.flow) and not state.open_calls():
+            yield from flow.finish(state)
+        elif not state.flow.computing and calls.owed_by_people(state):
+            yield from rest(state)
+        else:
+            return
 
 
 def rest(state: State) -> Decisions:

@@ -16,6 +16,7 @@ from windlass.kernel.parts.context.archive import Archive
 from windlass.kernel.parts.context.compaction import Compaction
 from windlass.kernel.parts.context.history import History
 from windlass.kernel.parts.context.prefix import Prefix
+from windlass.kernel.parts.flows.nodes import Flow
 from windlass.kernel.parts.losses import Losses
 from windlass.kernel.parts.mcp import Mcp
 from windlass.kernel.parts.output import Output
@@ -81,6 +82,7 @@ class State(msgspec.Struct, kw_only=True, gc=False):
     calls: Calls = msgspec.field(default_factory=Calls)
     children: Children = msgspec.field(default_factory=Children)
     jobs: Jobs = msgspec.field(default_factory=Jobs)
+    flow: Flow = msgspec.field(default_factory=Flow)
     asks: Asks = msgspec.field(default_factory=Asks)
 
     @property

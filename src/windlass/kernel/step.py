@@ -12,6 +12,7 @@ from windlass.kernel import parts
 from windlass.kernel.fold import evolve, tick
 from windlass.kernel.part import Decisions
 from windlass.kernel.parts import schedules
+from windlass.kernel.parts.flows import nodes
 from windlass.kernel.parts.tools import labels
 from windlass.kernel.program import advance
 from windlass.kernel.state import State
@@ -51,6 +52,8 @@ def check(state: State, fact: Fact) -> None:
         raise Refused("not_a_fact", f"{tag_of(fact)} is decided here, it cannot come from outside")
     if state.schedule.plan is not None:
         schedules.check_fact(state, fact)
+    if state.flow.graph is not None:
+        nodes.check_fact(state, fact)
     fits = type(state.phase) in row.when
     if row.check is not None and (fits or row.answers is not None):
         row.check(state, fact)

@@ -12,6 +12,7 @@ from windlass.events.base import Command, Event, name_of
 from windlass.events.children import ChildFinished, ChildOpened, ChildStarted, ChildStopped
 from windlass.events.commands import CommandCompleted, CommandRefused, PromptReceived, QueueChanged
 from windlass.events.context import ContextArchived, ContextPagedOut
+from windlass.events.flows import NodeComputed, NodeFinished, NodeRetried, NodeStarted, NodeStopped
 from windlass.events.hooks import HookRuled, HookRuling
 from windlass.events.questions import AnswerReceived, QuestionRequested, QuestionWithdrawn
 from windlass.events.runs import RunAsked, RunSlept, RunStarted, Terminal
@@ -110,6 +111,9 @@ class Checker:
         self.dropped: set[str] = set()
         self.occurrences: dict[str, bool] = {}
         """Each with whether it has come to its end."""
+        self.nodes: dict[str, str] = {}
+        """The nodes of a workflow that are at work, each with its timer if it has one."""
+        self.done_nodes: set[str] = set()
         self.asks: set[str] = set()
         self.questions: dict[str, tuple[str, bool]] = {}
         self.born: set[str] = set()
@@ -167,6 +171,8 @@ class Checker:
             case OccurrenceDelivered(occurrence_id=name):
                 self._hold("an occurrence ends once", self.occurrences.get(name) is False, name)
                 self.occurrences[name] = True
+            case NodeStarted() | NodeComputed() | NodeRetried() | NodeStopped() | NodeFinished():
+                self._node(event)
             case ContextPagedOut():
                 self.paged.add(self.seq)
             case ContextArchived():
@@ -182,6 +188,27 @@ class Checker:
         open_call = event.call_id is None or event.call_id in self.open_calls
         self._hold("a request aside is for an open call", open_call, f"{event.request_id} for {event.call_id}")
         self.asides[event.request_id] = event.call_id
+
+    def _node(self, event: NodeStarted | NodeComputed | NodeRetried | NodeStopped | NodeFinished) -> None:
+        """A node is begun when it is not at work, and is done once."""
+        name = event.node
+        self._hold("what is done stays done", name not in self.done_nodes, name)
+        match event:
+            case NodeStarted():
+                self._hold("a node is not begun twice", name not in self.nodes, name)
+                self._hold("a node is begun in a run", self.active_run is not None, name)
+                self.nodes[name] = timer_id(self.seq) if event.expires_ms is not None else ""
+                self.timers |= {self.nodes[name]} - {""}
+            case NodeComputed():
+                self._hold("only a node at work is worked out", name in self.nodes, name)
+            case NodeRetried() | NodeStopped():
+                self._hold("only a node at work is begun anew", name in self.nodes, name)
+                self.timers.discard(self.nodes.pop(name))
+            case NodeFinished():
+                unbegun = event.status not in ("done", "failed")
+                self._hold("only a node at work is done, or fails", unbegun or name in self.nodes, name)
+                self.timers.discard(self.nodes.pop(name, ""))
+                self.done_nodes |= {name} if event.status == "done" else set()
 
     def _forget_requests(self) -> None:
         self.requests.clear()

@@ -21,6 +21,7 @@ GROUPS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "run": "give an agent something to do, and watch it",
             "chat": "talk with an agent",
+            "flow": "check a workflow, carry it out, or look at one: check, run, show",
             "schedule": "begin work at set times: add, list, show, pause, resume, remove, run-now, serve",
             "serve": "serve agents and their sessions over HTTP",
             "demo": "run an agent on the embedded model, kept in SQLite, printed live",

@@ -17,6 +17,7 @@ import msgspec
 
 from windlass.events.base import Command, Erased, Event, ignorable, tag_of
 from windlass.events.errors import CodecError, Damaged, NeedsNewer
+from windlass.events.flows import NodeComputed
 from windlass.events.tools.calls import CallBody, CallReceived, ToolRequested
 from windlass.events.turns import ModelReplied
 
@@ -328,6 +329,8 @@ def echoed(fact: Event | Unknown, ordinal: int) -> CallBody | None:
         return CallBody(args=call.args, text=call.text, malformed=call.malformed)
     if isinstance(fact, CallReceived) and fact.body is not None:
         return CallBody(args=fact.body.args)
+    if isinstance(fact, NodeComputed) and fact.body is not None and ordinal < len(fact.body.calls):
+        return CallBody(args=fact.body.calls[ordinal].args)
     return None
 
 

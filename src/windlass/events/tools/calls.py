@@ -73,6 +73,8 @@ class ToolRequested(Decision, frozen=True, kw_only=True, tag="tool.requested"):
     """What this very call does, if that is less than its tool can do."""
     spawning: Spawning | None = None
     """What it says about the child session that it starts, if it starts one."""
+    node: str = ""
+    """The node of a workflow that makes it."""
     body: CallBody | None = None
 
 

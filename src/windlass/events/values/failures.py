@@ -66,6 +66,8 @@ FailureKind = Literal[
     "price_unknown",
     "retries_exhausted",
     "no_progress",
+    # workflows
+    "node_failed",
     # the runtime
     "internal",
 ]
@@ -106,6 +108,7 @@ CLASS_OF: dict[str, FailureClass] = {
     "output_invalid": "output",
     "price_unknown": "budget",
     "no_progress": "terminal",
+    "node_failed": "terminal",
     "internal": "internal",
 }
 """Which class a kind belongs to; kinds that are not listed are the model's."""
@@ -187,6 +190,7 @@ CAUSE_OF: dict[str, CauseKind] = {
     "retries_exhausted": "retries_exhausted",
     "internal": "runtime_failure",
     "no_progress": "fatal_failure",
+    "node_failed": "fatal_failure",
 }
 
 

@@ -14,6 +14,7 @@ from windlass.events.base import Fraction, Nat
 from .access import Access
 from .attention import Attention
 from .blocks import JsonObject, Value
+from .graphs import FlowGraph
 from .items import ModelSettings
 from .plans import SchedulePlan
 from .usage import Price
@@ -367,6 +368,8 @@ class Setup(Value, frozen=True, kw_only=True):
     """Whether the session may only read, for good; what it says is untrusted."""
     schedule: SchedulePlan | None = None
     """The plan of a session that is a schedule: it begins others, and has no conversation."""
+    flow: FlowGraph | None = None
+    """The graph of a session that is a workflow: it has no conversation either."""
 
 
 class Terms(Value, frozen=True, kw_only=True):

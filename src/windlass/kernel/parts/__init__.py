@@ -32,6 +32,7 @@ from windlass.kernel.parts import (
     workspace,
 )
 from windlass.kernel.parts.context import archive, compaction, history, prefix
+from windlass.kernel.parts.flows import nodes
 from windlass.kernel.parts.tools import calls, gate, jobs, labels, repeats, toolset
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ PARTS: tuple[Part, ...] = (
     children.PART,
     jobs.PART,
     asks.PART,
+    nodes.PART,
 )
 
 TABLES = assemble(PARTS)

@@ -54,6 +54,7 @@ from windlass.events.values.usage import Usage
 from windlass.kernel.effects import StartChild
 from windlass.kernel.part import Decisions, Misfit, Open, Part, Reserved, Row, Send, Why
 from windlass.kernel.parts import budgets, queue, runs
+from windlass.kernel.parts.flows import nodes
 from windlass.kernel.parts.tools import calls, jobs, labels
 from windlass.kernel.phases import STARTED, Idle
 
@@ -224,7 +225,7 @@ def child_finished(state: State, event: ChildFinished) -> None:
         budgets.spend_below(state, event.used if event.used is not None else full(child.slice))
     call = state.calls.by_id.get(event.call_id)
     if call is not None and call.status == "child":
-        calls.close(state, event.call_id, event.tokens, event.bytes)
+        calls.close(state, event.call_id, event.tokens, event.bytes, ok=event.ok)
     elif child.mode != "foreground":
         waits = child.stopping or child.mode == "detached" or not state.setup.settings.children_wake
         told = queue.Input(
@@ -307,7 +308,7 @@ def start(state: State, call: Call) -> Decisions:
         child_id=child_id(state.session_id, call.call_id),
         call_id=call.call_id,
         labels=labels.told(state),
-        quarantine=state.labels.quarantined,
+        quarantine=state.labels.quarantined or nodes.quarantines(state, call),
         agent=spawning.agent if spawning is not None else "",
         mode=spawning.mode if spawning is not None else "foreground",
         context=spawning.context if spawning is not None else "fresh",
@@ -322,8 +323,9 @@ def share_for(state: State, call: Call) -> Limits:
     itself; or less, if less was asked for."""
     waiting = sum(other.status == "allowed" and _spawns(state, other) for other in state.calls.by_id.values())
     asked = call.spawning.limits if call.spawning is not None else None
+    others = 1 if state.flow.graph is None else state.flow.unbegun
     if asked is None:
-        return budgets.share_of(state, waiting + 1)
+        return budgets.share_of(state, waiting + others)
     return narrower(budgets.share_of(state, 1), asked)
 
 
@@ -341,6 +343,11 @@ def _spawns(state: State, call: Call) -> bool:
     return spec is not None and spec.runs == "child"
 
 
+def is_full(state: State) -> bool:
+    """Whether as many children are open as may be."""
+    return len(state.children.open) >= state.setup.settings.children_open_max
+
+
 def refusal(state: State, call: Call, slice: Limits) -> str:
     """Why no child may be started now; empty if one may."""
     settings, here = state.setup.settings, state.children
@@ -348,7 +355,7 @@ def refusal(state: State, call: Call, slice: Limits) -> str:
     depths += [limits.depth for _, limits, _ in budgets.scopes(state) if limits.depth is not None]
     if state.depth + 1 > min(depths):
         return f"child sessions may go {min(depths)} deep, and this one would be at depth {state.depth + 1}"
-    if len(here.open) >= settings.children_open_max:
+    if is_full(state):
         return f"{len(here.open)} child sessions are open already; wait for one of them"
     if here.count >= settings.children_max:
         return f"this session has started {here.count} child sessions, and may start no more"

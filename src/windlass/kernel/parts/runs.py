@@ -66,6 +66,7 @@ Trigger = Literal[
     "interrupt",
     "compact",
     "unmount",
+    "flow",
 ]
 StopMark = Literal["completed", "hook_denied", "repeated", "output_invalid", "budget"]
 
@@ -89,7 +90,8 @@ class Run(msgspec.Struct, kw_only=True, gc=False):
 
 def between(state: State) -> None:
     """Where an active run is when no request is out: in its turn, with what a person runs meanwhile, or between."""
-    state.phase = AWAITING_TOOLS if state.turn.open or state.calls.by_id else BETWEEN
+    waits = state.turn.open or state.calls.by_id or state.flow.graph is not None
+    state.phase = AWAITING_TOOLS if waits else BETWEEN
 
 
 def join(state: State, command: str | None) -> None:

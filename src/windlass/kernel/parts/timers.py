@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TIMERS_MAX = 64
 
-TimerKind = Literal["wait", "retry", "schedule"]
+TimerKind = Literal["wait", "retry", "schedule", "node"]
 
 
 class Timer(msgspec.Struct, kw_only=True, gc=False):
@@ -48,6 +48,11 @@ class Timers(msgspec.Struct, kw_only=True, gc=False):
 def put(state: State, timer_id: str, at_ms: int, kind: TimerKind) -> None:
     """Sets a timer with the event being folded now."""
     state.timers.open[timer_id] = Timer(timer_id=timer_id, at_ms=at_ms, kind=kind, seq=state.seq)
+
+
+def drop(state: State, timer_id: str) -> None:
+    """Takes a timer away that nobody waits for any more; it may be gone."""
+    state.timers.open.pop(timer_id, None)
 
 
 def of_kind(state: State, kind: TimerKind) -> list[Timer]:
@@ -91,6 +96,8 @@ def check_fired(state: State, fact: TimerFired) -> None:
 def on_fired(state: State, fact: TimerFired) -> Decisions:
     if isinstance(state.phase, BackingOff) and fact.timer_id == state.phase.timer_id:
         yield from retries.try_again(state)
+    elif not state.active and state.flow.expired:
+        yield from runs.begin(state, "timer", continues=True)
     elif not state.active and state.schedule.plan is None and not parts.awaits_somebody(state):
         yield from runs.begin(state, "timer", continues=isinstance(state.phase, Asleep | Asked))
 

@@ -155,6 +155,9 @@ class Agent:
     """MCP servers whose tools it has: `windlass.mcp.server.McpServer`s, objects as other clients have them, a file of
     them, True for those of a trusted workspace's `.mcp.json`, or `windlass.mcp.config.Mcp`."""
 
+    flow: Any = None
+    """The workflow that its sessions carry out instead of a conversation; a `Flow` makes such an agent itself."""
+
     def __post_init__(self) -> None:
         check_agent(self)
 
@@ -229,6 +232,7 @@ class Agent:
             "model_settings": msgspec.to_builtins(self.model_settings),
             **({"quarantine": True} if self.quarantine else {}),
             **({"role": self.role} if self.role != "custom" else {}),
+            **({"flow": msgspec.to_builtins(self.flow.graph)} if self.flow is not None else {}),
             **({"skills": msgspec.to_builtins(self.skills_config)} if self.skills_config is not None else {}),
             **({"mcp": msgspec.to_builtins(self.mcp_config)} if self.mcp_config is not None else {}),
         }

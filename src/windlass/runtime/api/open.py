@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from windlass.runtime.flows.flow import Flow
     from windlass.store.base import Store
 
     from .agent import Agent
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_runtime(
-    store: str | os.PathLike[str] | Store | None = None, *, agents: Sequence[Agent] = (), **more: Any
+    store: str | os.PathLike[str] | Store | None = None, *, agents: Sequence[Agent | Flow] = (), **more: Any
 ) -> Runtime:
     """A runtime over a store: a SQLite file, a directory of JSON lines, memory if none is given, or a `Store` of
     one's own. Use it as `async with`."""

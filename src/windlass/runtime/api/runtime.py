@@ -10,7 +10,7 @@ import contextlib
 import functools
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
@@ -47,12 +47,18 @@ from windlass.tools.planes.plane import PlaneKind
 from windlass.tools.sandboxes.choice import resolved, sandbox_named
 from windlass.tools.sandboxes.sandbox import SandboxKind
 
+from . import flows
 from .agent import Agent
 from .approvals import Approver
 from .imported_history import refs_of
 from .schedules import SCHEDULE, Planned, Schedule, check_same_plan, key_of, planned
 from .session import Session
 from .termination import Termination
+
+if TYPE_CHECKING:
+    from windlass.runtime.flows.flow import Flow
+
+    from .flows import FlowRun
 
 LEASE_MS = 15_000
 POLL_MS = 100
@@ -75,6 +81,13 @@ def check_no_child(key: Key) -> None:
         raise UsageError(f"session id {key.session!r} is not allowed: '~' is for child sessions, found by get(id)")
 
 
+def named(tenant: str, session_id: str) -> Key:
+    """The key of a session by its id. Raises `UsageError` for what is none."""
+    if not isinstance(session_id, str):
+        raise UsageError(f"the id of a session is a text, not {type(session_id).__name__}: {session_id!r}")
+    return Key(tenant, session_id)
+
+
 class Runtime:
     """Runs sessions over one store."""
 
@@ -83,7 +96,7 @@ class Runtime:
         store: Store | str,
         *,
         durability: Durability = "full",
-        agents: Sequence[Agent] = (),
+        agents: Sequence[Agent | Flow] = (),
         tenant: str = "default",
         ports: Ports | None = None,
         approver: Approver | None = None,
@@ -232,8 +245,10 @@ class Runtime:
         """The sessions that wait because the store has no room, each with what it says. They go on by themselves."""
         return self.slots.paused()
 
-    def bind(self, agent: Agent) -> Bound:
-        """Makes an agent's code known, so that its sessions can be driven here."""
+    def bind(self, agent: Agent | Flow) -> Bound:
+        """Makes the code of an agent or a workflow known, so that its sessions can be driven here."""
+        if not isinstance(agent, Agent) and hasattr(agent, "coordinator"):
+            agent = agent.coordinator
         if not isinstance(agent, Agent):
             raise UsageError(
                 f"an agent is a windlass.Agent, not {str(agent)[:SHOWN_CHARS_MAX]!r}: a session is made by "
@@ -304,9 +319,21 @@ class Runtime:
         check_same_plan(schedule_id, (await session.state()).schedule, made)
         return Schedule(session)
 
+    async def flow(
+        self, flow: Flow, flow_id: str | None = None, *, input: Any = None, metadata: dict[str, str] | None = None
+    ) -> FlowRun:
+        """Begins a workflow, or finds the one of this id: a session of its own that carries out the graph. One that was
+        cut off goes on by itself, and what is done stays. `input` is what its nodes know as `{input}`."""
+        key = flows.key_of(self, flow_id)
+        beginning = Beginning(bound=self.bind(flow), title=flow.name, metadata={**(metadata or {}), **flows.FLOW})
+        await self.host.directory.open(key, beginning, None)
+        run = flows.FlowRun(Session(self, key))
+        await run.start(input, command_id=f"flow:{key.session}")
+        return run
+
     async def get(self, session_id: str) -> Session:
         """A handle on a session that exists. Raises `NotFound` otherwise."""
-        key = self._named(session_id)
+        key = named(self.tenant, session_id)
         await self.host.directory.find(key)
         return Session(self, key)
 
@@ -334,12 +361,7 @@ class Runtime:
 
     def _key(self, session_id: str | None) -> Key:
         """A session's key, with a fresh id if none is given. An empty id is one too: it is refused where it is used."""
-        return Key(self.tenant, self.ports.fresh_id()) if session_id is None else self._named(session_id)
-
-    def _named(self, session_id: str) -> Key:
-        if not isinstance(session_id, str):
-            raise UsageError(f"the id of a session is a text, not {type(session_id).__name__}: {session_id!r}")
-        return Key(self.tenant, session_id)
+        return Key(self.tenant, self.ports.fresh_id()) if session_id is None else named(self.tenant, session_id)
 
     # --- one session ---
 

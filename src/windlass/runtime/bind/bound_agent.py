@@ -153,6 +153,7 @@ class Bound:
             mode=terms.mode,
             options=without_content(self.options),
             quarantine=self.agent.quarantine,
+            flow=self.agent.flow.graph if self.agent.flow is not None else None,
         )
 
     @functools.cached_property

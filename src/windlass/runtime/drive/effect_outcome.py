@@ -6,11 +6,14 @@ import msgspec
 
 from windlass.events.base import Fact
 from windlass.events.errors import CodecError
+from windlass.events.flows import NodeBody, NodeComputed
 from windlass.events.tools.calls import ResultBody, ToolFinished, ToolSuspended
 from windlass.events.turns import ModelFailed, ModelReplied
 from windlass.events.values.blocks import Text
 from windlass.events.values.failures import failure
 from windlass.events.values.usage import Usage
+
+REASON_CHARS_MAX = 500
 
 
 class Done:
@@ -41,6 +44,15 @@ def instead_of(fact: Fact, why: CodecError) -> Fact | None:
         told = failure("tool_result_invalid", f"the result cannot be kept: {why}")
         body = ResultBody(content=(Text(text="the tool ran, but its result cannot be kept"),))
         return ToolFinished(call_id=fact.call_id, ok=False, failure=told, error_code=told.kind, tokens=16, body=body)
+    if isinstance(fact, NodeComputed):
+        return NodeComputed(
+            node=fact.node,
+            attempt=fact.attempt,
+            round=fact.round,
+            outcome="failed",
+            reason=f"what it gave cannot be kept: {why}"[:REASON_CHARS_MAX],
+            body=NodeBody(),
+        )
     return None
 
 

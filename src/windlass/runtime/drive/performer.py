@@ -12,6 +12,7 @@ from windlass.kernel.effects import (
     AwaitClient,
     BeginOccurrence,
     CallModel,
+    ComputeNode,
     ComputeTimes,
     PageOut,
     PrepareCall,
@@ -27,6 +28,7 @@ from .effect_outcome import Done
 if TYPE_CHECKING:
     from windlass.runtime.bind.bound_agent import Bound
     from windlass.runtime.context.archive_pager import Pager
+    from windlass.runtime.flows.node_work import NodeWork
     from windlass.runtime.hooks.session_hooks import SessionHooks
 
     from .children import Children
@@ -50,6 +52,7 @@ class Performer:
         children: Children,
         jobs: Jobs,
         schedules: Callable[[ComputeTimes | BeginOccurrence], Coroutine[Any, Any, Done]],
+        nodes: NodeWork,
     ) -> None:
         self.bound = bound
         self.hooks = hooks
@@ -60,6 +63,7 @@ class Performer:
         self.children = children
         self.jobs = jobs
         self.schedules = schedules
+        self.nodes = nodes
         self.finish_rewind: Callable[[], Coroutine[Any, Any, None]] | None = None
         """How a rewind that was cut off is finished; the mailbox says so."""
 
@@ -80,6 +84,8 @@ class Performer:
             return self.jobs.watch(effect)
         if isinstance(effect, ComputeTimes | BeginOccurrence):
             return self.schedules(effect)
+        if isinstance(effect, ComputeNode):
+            return self.nodes.compute(effect)
         if isinstance(effect, PageOut):
             return self._page_out(effect)
         if isinstance(effect, PutFilesBack):

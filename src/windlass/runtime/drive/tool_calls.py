@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from windlass.events.flows import NodeComputed
 from windlass.events.hooks import HookRuling
 from windlass.events.tools.calls import CallBody, PreparedBody, ResultBody, ToolFinished, ToolPrepared
 from windlass.events.turns import ModelReplied, Prepared
@@ -235,6 +236,8 @@ def arguments_in(call: Call, source: Any) -> CallBody | None:
     if isinstance(source, ModelReplied):
         found = source.body.calls[call.ordinal].call
         return CallBody(args=found.args, text=found.text)
+    if isinstance(source, NodeComputed):
+        return CallBody(args=source.body.calls[call.ordinal].args)
     return CallBody(args=source.body.args)
 
 

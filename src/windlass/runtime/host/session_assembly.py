@@ -21,6 +21,7 @@ from windlass.runtime.drive.performer import Performer
 from windlass.runtime.drive.tool_calls import ToolCalls
 from windlass.runtime.drive.tool_runner import ToolRunners
 from windlass.runtime.drive.tool_session import SessionSeat
+from windlass.runtime.flows.node_work import NodeWork
 from windlass.runtime.hooks.committed_events import CommittedEvents
 from windlass.runtime.hooks.hook import Hook, Moment
 from windlass.runtime.hooks.hook_runner import HookRunner
@@ -90,6 +91,7 @@ class Assembly:
             self._children or self._trees.of(owner, bound),
             jobs,
             functools.partial(self._occurrences, owner),
+            NodeWork(owner, bound, hooks),
         )
         if bound.agent.hooks or bound.local_code.hooks:
             owner.on_committed = CommittedEvents(hooks).tell

@@ -170,6 +170,7 @@ class SessionChildren:
         from windlass.runtime.host.first_facts import Beginning, Birth
 
         state, trees = self._owner.state, self._trees
+        call = state.calls.by_id.get(effect.call_id)
         slot = trees.slots.get(self._owner.key)
         folder = (slot.folder if slot is not None else None) or recorded_folder(state.workspace.folder)
         if folder is not None:
@@ -183,7 +184,7 @@ class SessionChildren:
         )
         beginning = Beginning(
             bound=bound,
-            title=bound.agent.display_name or bound.agent.name,
+            title=(call.node if call is not None else "") or bound.agent.display_name or bound.agent.name,
             history=await self._history() if effect.context == "forked" else (),
             options=inherited(state, bound.agent, effect),
             labels=effect.labels,

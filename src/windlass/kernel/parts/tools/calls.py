@@ -68,6 +68,7 @@ from windlass.kernel.parts import (
     workspace,
 )
 from windlass.kernel.parts.context import history
+from windlass.kernel.parts.flows import nodes
 from windlass.kernel.parts.tools import dispatch, gate, labels, repeats
 from windlass.kernel.phases import ASKABLE, STARTED, WORKING, Asked, Asleep, AwaitingTools, BackingOff, Between
 
@@ -132,6 +133,8 @@ class Call(msgspec.Struct, kw_only=True, gc=False):
     source_seq: int
     status: CallStatus = "requested"
     by_person: bool = False
+    """Whether it belongs to no reply: a person made it, or a node of a workflow."""
+    node: str = ""
     changed_seq: int | None = None
     """Where hooks changed the arguments."""
     prepared_seq: int | None = None
@@ -194,7 +197,7 @@ def moved(state: State, call_id: str, event: type[Event]) -> Call:
     return call
 
 
-def close(state: State, call_id: str, tokens: int, size: int = 0) -> None:
+def close(state: State, call_id: str, tokens: int, size: int = 0, *, ok: bool = True) -> None:
     """Gives a call its one result: the event being folded now."""
     call = state.calls.by_id[call_id]
     if call.status == "closed":
@@ -210,7 +213,10 @@ def close(state: State, call_id: str, tokens: int, size: int = 0) -> None:
         call.ask_id = None
     if state.children.open:
         children.call_closed(state, call_id)
-    if call.by_person:
+    if call.node:
+        del state.calls.by_id[call_id]
+        nodes.call_closed(state, call, ok)
+    elif call.by_person:
         close_persons(state, call)
 
 
@@ -286,7 +292,7 @@ def client_missed(state: State, call_id: str) -> None:
 
 
 def tool_requested(state: State, event: ToolRequested) -> None:
-    name, by_person = event.call_id, event.by_person
+    name, by_person = event.call_id, event.by_person or bool(event.node)
     source = None if by_person else turns.asked_for(state, name)
     state.calls.by_id[name] = Call(
         call_id=name,
@@ -294,12 +300,15 @@ def tool_requested(state: State, event: ToolRequested) -> None:
         ordinal=event.ordinal,
         source_seq=source if source is not None else int(name[1:].partition(".")[0]),
         by_person=by_person,
+        node=event.node,
         digest=event.digest,
         labels=event.labels,
         traits=event.traits,
         spawning=event.spawning,
     )
-    if by_person:
+    if event.node:
+        nodes.call_requested(state, event.node, name, event.ordinal)
+    elif by_person:
         if isinstance(state.phase, Between):
             state.phase = runs.AWAITING_TOOLS
     elif event.digest:
@@ -349,7 +358,7 @@ def tool_denied(state: State, event: ToolDenied) -> None:
         turns.call_unreadable(state)
     if event.stop and event.reason == "repeated":
         runs.must_end(state, "repeated")
-    close(state, event.call_id, event.tokens)
+    close(state, event.call_id, event.tokens, ok=False)
 
 
 def tool_started(state: State, event: ToolStarted) -> None:
@@ -370,7 +379,7 @@ def tool_delegated(state: State, event: ToolDelegated) -> None:
 def tool_finished(state: State, event: ToolFinished) -> None:
     if event.labels:
         marked(state, event)
-    close(state, event.call_id, event.tokens, event.bytes)
+    close(state, event.call_id, event.tokens, event.bytes, ok=event.ok)
 
 
 def marked(state: State, event: ToolFinished | ToolTimedOut | ToolSuspended | ResultReceived | JobStarted) -> None:
@@ -385,7 +394,7 @@ def tool_timed_out(state: State, event: ToolTimedOut) -> None:
         moved(state, event.call_id, ToolTimedOut)
         requests.lose_those_of_call(state, event.call_id)
     else:
-        close(state, event.call_id, event.tokens)
+        close(state, event.call_id, event.tokens, ok=False)
 
 
 def tool_suspended(state: State, event: ToolSuspended) -> None:
@@ -396,11 +405,11 @@ def tool_suspended(state: State, event: ToolSuspended) -> None:
 
 
 def tool_resolved(state: State, event: ToolResolved) -> None:
-    close(state, event.call_id, event.tokens)
+    close(state, event.call_id, event.tokens, ok=event.ok)
 
 
 def tool_cancelled(state: State, event: ToolCancelled) -> None:
-    close(state, event.call_id, CANCELLED_TOKENS)
+    close(state, event.call_id, CANCELLED_TOKENS, ok=False)
 
 
 def tool_outcome_unknown(state: State, event: ToolOutcomeUnknown) -> None:
@@ -408,21 +417,21 @@ def tool_outcome_unknown(state: State, event: ToolOutcomeUnknown) -> None:
         moved(state, event.call_id, ToolOutcomeUnknown)
         requests.lose_those_of_call(state, event.call_id)
     else:
-        close(state, event.call_id, UNKNOWN_TOKENS)
+        close(state, event.call_id, UNKNOWN_TOKENS, ok=False)
 
 
 def tool_settled(state: State, event: ToolSettled) -> None:
     runs.join(state, event.command_id)
     moved(state, event.call_id, ToolSettled)
     if event.outcome != "run_again":
-        close(state, event.call_id, max(event.tokens, SETTLED_TOKENS))
+        close(state, event.call_id, max(event.tokens, SETTLED_TOKENS), ok=event.outcome == "happened")
 
 
 def result_received(state: State, event: ResultReceived) -> None:
     runs.join(state, event.command_id)
     if event.labels:
         marked(state, event)
-    close(state, event.call_id, event.tokens, event.bytes)
+    close(state, event.call_id, event.tokens, event.bytes, ok=event.ok)
 
 
 def call_received(state: State, event: CallReceived) -> None:

@@ -37,6 +37,8 @@ def start_calls(state: State) -> Decisions:
             continue
         elif spec.runs == "client":
             yield ToolDelegated(call_id=call.call_id)
+        elif call.node and spec.runs == "child" and children.is_full(state):
+            continue  # a workflow waits for a place
         elif spec.runs == "child":
             yield from children.start(state, call)
         elif has_place(state, call, spec):

@@ -1,0 +1,481 @@
+"""The nodes of a workflow: each waits for what it needs, is at work, and comes to one end.
+
+    waiting ──▶ ready ──▶ computing ──(calls)──▶ working ──(all have their results)──▶ computing
+       │          ▲           │                     │
+       │          │           └──────(its output, or a failure)──▶ returned ──▶ done | failed
+       │          └── node.retried, node.stopped ──────────────────────┘
+       └──▶ skipped (what it needs failed) | pruned (a classifier or a gate left it out)
+
+A step costs what is connected to the node that moved, never the whole graph. What a node does is the host's to say, by
+pure functions; here it is only counted, started, tried again and closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from windlass.events.base import Fact
+from windlass.events.commands import PromptReceived, QueueEdited
+from windlass.events.context import CompactReceived, UndoReceived
+from windlass.events.errors import Refused
+from windlass.events.flows import (
+    FlowReceived,
+    NodeComputed,
+    NodeEnd,
+    NodeFinished,
+    NodeRetried,
+    NodeStarted,
+    NodeStopped,
+)
+from windlass.events.runs import RunStarted
+from windlass.events.sessions import RewindReceived, SessionStarted
+from windlass.events.signals import SignalReceived
+from windlass.events.timers import TimerFired
+from windlass.events.tools.calls import CallBody, CallReceived, ToolRequested
+from windlass.events.values.graphs import FlowGraph, FlowNode
+from windlass.events.values.ids import call_id, timer_id
+from windlass.kernel.effects import ComputeNode
+from windlass.kernel.part import Decisions, Misfit, Open, Part, Row, Why
+from windlass.kernel.parts import runs, timers
+from windlass.kernel.parts.tools import gate
+from windlass.kernel.phases import STARTED, WORKING
+
+if TYPE_CHECKING:
+    from windlass.kernel.parts.tools.calls import Call
+    from windlass.kernel.state import State
+
+ROUNDS_MAX = 64
+"""How often a node may make calls in one attempt, whatever its kind."""
+CALLS_MAX = 256
+"""How many calls a node may make at once."""
+DIRECT = ("spawn", "tool")
+"""Kinds whose output is what their one call gave, unless it must fit a schema."""
+NOT_TAKEN: frozenset[type[Fact]] = frozenset(
+    {PromptReceived, QueueEdited, SignalReceived, CallReceived, CompactReceived, UndoReceived, RewindReceived}
+)
+"""What is said to an agent, and means nothing to a workflow."""
+
+Status = Literal[
+    "waiting", "ready", "computing", "working", "returned", "done", "failed", "skipped", "pruned", "cancelled"
+]
+AT_WORK = ("computing", "working", "returned")
+AGAIN = ("failed", "skipped", "cancelled")
+"""Ends that are open again if somebody has the workflow go on."""
+
+
+class Node(msgspec.Struct, kw_only=True, gc=False):
+    """One node, and how far it has got."""
+
+    name: str
+    wanted_by: list[str] = []
+    """Those that need it, or wait for it."""
+    undecided: int = 0
+    """How many of those that it waits for have not ended."""
+    good: int = 0
+    """How many of those that it needs are done."""
+    bad: int = 0
+    """How many of those that it needs did not end well, or were never begun."""
+    left_out: int = 0
+    """How many of those that it needs were left out."""
+    status: Status = "waiting"
+    attempt: int = 0
+    round: int = 0
+    open: dict[str, int] = {}
+    """The calls without a result, each with its place in the round."""
+    results: list[list[int]] = []
+    """Where the results of its calls are: by round, in call order."""
+    ok: bool = True
+    """Whether all is well with this attempt so far."""
+    output_seq: int | None = None
+    branch: str = ""
+    reason: str = ""
+    closed: bool = False
+    """Whether it is a gate that lets nothing pass."""
+    timer_id: str = ""
+
+
+class Flow(msgspec.Struct, kw_only=True, gc=False):
+    """A workflow. Blank in every other session."""
+
+    graph: FlowGraph | None = None
+    specs: dict[str, FlowNode] = {}
+    nodes: dict[str, Node] = {}
+    ready: list[str] = []
+    falling: dict[str, NodeEnd] = {}
+    """Nodes that will never begin, each with the reason in a word."""
+    computing: dict[str, int] = {}
+    """Nodes of which the host is to say what comes next, each with the record since which."""
+    returned: list[str] = []
+    """Nodes whose attempt is over and that have not come to their end yet."""
+    expired: list[str] = []
+    """Nodes whose time is over."""
+    calls: dict[str, str] = {}
+    """The node that each open call belongs to."""
+    deadlines: dict[str, str] = {}
+    """The node that each timer belongs to."""
+    at_work: int = 0
+    unbegun: int = 0
+    open: int = 0
+    """How many nodes have not ended."""
+    input_seq: int = 0
+    """Where the input is; 0 before it was begun."""
+    stops: str = ""
+    """The node because of which everything is to stop."""
+
+
+# --- the graph ----------------------------------------------------------------------------------------------------
+
+
+def waited_for(spec: FlowNode) -> tuple[str, ...]:
+    return (*spec.needs, *spec.optional)
+
+
+def add(flow: Flow, specs: Iterable[FlowNode]) -> None:
+    """Puts nodes into the graph; what they wait for is there already, or comes with them."""
+    new = list(specs)
+    for spec in new:
+        flow.specs[spec.name] = spec
+        flow.nodes[spec.name] = Node(name=spec.name)
+    for spec in new:
+        for name in waited_for(spec):
+            flow.nodes[name].wanted_by.append(spec.name)
+    flow.open += len(new)
+    flow.unbegun += len(new)
+    for spec in new:
+        look_at(flow, flow.nodes[spec.name])
+
+
+def look_at(flow: Flow, node: Node) -> None:
+    """Counts anew what a node that has not begun waits for, and says what that comes to."""
+    spec = flow.specs[node.name]
+    ends = [flow.nodes[name].status for name in spec.needs]
+    node.good = ends.count("done")
+    node.left_out = ends.count("pruned")
+    node.bad = sum(end in AGAIN for end in ends)
+    node.undecided = len(ends) - node.good - node.left_out - node.bad
+    node.undecided += sum(flow.nodes[name].status in UNDECIDED for name in spec.optional)
+    judge(flow, node, spec)
+
+
+UNDECIDED = ("waiting", "ready", *AT_WORK)
+
+
+def judge(flow: Flow, node: Node, spec: FlowNode) -> None:
+    """Whether a node that waits may begin, or never will."""
+    if node.status != "waiting":
+        return
+    needs = len(spec.needs)
+    wanted = needs if spec.quorum is None else spec.quorum
+    blocked = any(flow.nodes[name].closed for name in spec.needs) if node.left_out else False
+    if blocked or (needs and node.left_out == needs):
+        flow.falling[node.name] = "pruned"
+    elif spec.quorum is None:
+        if node.bad:
+            flow.falling[node.name] = "skipped"
+        elif node.undecided == 0:
+            be_ready(flow, node)
+    elif node.good >= wanted:
+        be_ready(flow, node)
+    elif needs - node.bad - node.left_out < wanted:
+        flow.falling[node.name] = "skipped"
+
+
+def be_ready(flow: Flow, node: Node) -> None:
+    node.status = "ready"
+    flow.ready.append(node.name)
+
+
+def decided(flow: Flow, ended: Node) -> None:
+    """Tells those that wait for a node how it ended."""
+    for name in ended.wanted_by:
+        node, spec = flow.nodes[name], flow.specs[name]
+        node.undecided -= 1
+        if ended.name in spec.needs:
+            node.good += ended.status == "done"
+            node.left_out += ended.status == "pruned"
+            node.bad += ended.status in AGAIN
+        judge(flow, node, spec)
+    if ended.status == "done" and ended.branch:
+        branches = flow.specs[ended.name].branches
+        taken = branches.get(ended.branch, ())
+        for label, names in branches.items():
+            for name in names:
+                if label != ended.branch and name not in taken and flow.nodes[name].status in ("waiting", "ready"):
+                    flow.falling[name] = "pruned"
+
+
+def over(flow: Flow) -> bool:
+    """Whether every node has come to its end."""
+    return flow.open == 0
+
+
+def failed(flow: Flow) -> list[Node]:
+    """The nodes that the workflow was there for and that did not end well."""
+    assert flow.graph is not None
+    wanted = flow.graph.results or [name for name, node in flow.nodes.items() if not node.wanted_by]
+    return [flow.nodes[name] for name in wanted if flow.nodes[name].status in AGAIN]
+
+
+# --- verbs --------------------------------------------------------------------------------------------------------
+
+
+def call_requested(state: State, node: str, call: str, ordinal: int) -> None:
+    """A node makes a call."""
+    state.flow.calls[call] = node
+    state.flow.nodes[node].open[call] = ordinal
+
+
+def call_closed(state: State, call: Call, ok: bool) -> None:
+    """A call of a node has its result: the event being folded now."""
+    flow = state.flow
+    name = flow.calls.pop(call.call_id, None)
+    if name is None:
+        return  # its node was stopped before
+    node = flow.nodes[name]
+    node.results[-1][node.open.pop(call.call_id)] = state.seq
+    node.ok = node.ok and ok
+    if node.open:
+        return
+    spec = flow.specs[name]
+    if spec.kind in DIRECT and (spec.output is None or not ok):
+        node.status, node.output_seq = "returned", state.seq
+        flow.returned.append(name)
+    else:
+        node.status = "computing"
+        flow.computing[name] = state.seq
+
+
+def quarantines(state: State, call: Call) -> bool:
+    """Whether the child of a call may only read because its node says so."""
+    return bool(call.node) and state.flow.specs[call.node].quarantine
+
+
+def leave(state: State, node: Node) -> None:
+    """A node is not at work any more: what it has open is nobody's, its time does not count."""
+    flow = state.flow
+    for call in node.open:
+        flow.calls.pop(call, None)
+    node.open = {}
+    flow.computing.pop(node.name, None)
+    for line in (flow.returned, flow.expired, flow.ready):
+        if node.name in line:
+            line.remove(node.name)
+    if node.timer_id:
+        timers.drop(state, node.timer_id)
+        flow.deadlines.pop(node.timer_id, None)
+        node.timer_id = ""
+    if node.status in AT_WORK:
+        flow.at_work -= 1
+    else:
+        flow.unbegun -= 1
+
+
+# --- fold ---------------------------------------------------------------------------------------------------------
+
+
+def session_started(state: State, event: SessionStarted) -> None:
+    graph = event.setup.flow
+    if graph is not None:
+        state.flow = Flow(graph=graph)
+        add(state.flow, graph.nodes)
+
+
+def flow_received(state: State, event: FlowReceived) -> None:
+    runs.join(state, event.command_id)
+    if not state.flow.input_seq:
+        state.flow.input_seq = state.seq
+
+
+def node_started(state: State, event: NodeStarted) -> None:
+    flow, node = state.flow, state.flow.nodes[event.node]
+    if node.status != "ready":
+        raise Misfit(f"{event.node} is {node.status}")
+    flow.ready.remove(event.node)
+    flow.computing[event.node] = state.seq
+    flow.at_work += 1
+    flow.unbegun -= 1
+    node.status, node.attempt, node.round = "computing", event.attempt, 0
+    node.results, node.ok, node.output_seq, node.reason = [], True, None, ""
+    if event.expires_ms is not None:
+        node.timer_id = timer_id(state.seq)
+        flow.deadlines[node.timer_id] = event.node
+        timers.put(state, node.timer_id, event.expires_ms, "node")
+
+
+def node_computed(state: State, event: NodeComputed) -> None:
+    flow, node = state.flow, state.flow.nodes[event.node]
+    del flow.computing[event.node]
+    node.branch, node.reason = event.branch, event.reason
+    if event.calls:
+        node.status = "working"
+        node.round += 1
+        node.ok = True
+        node.results.append([0] * event.calls)
+        return
+    node.status = "returned"
+    node.ok, node.closed = event.outcome != "failed", event.outcome == "closed"
+    node.output_seq = state.seq if event.output_seq is None else event.output_seq
+    flow.returned.append(event.node)
+
+
+def timer_fired(state: State, event: TimerFired) -> None:
+    flow = state.flow
+    name = flow.deadlines.pop(event.timer_id, None)
+    if name is not None:
+        flow.nodes[name].timer_id = ""
+        flow.expired.append(name)
+
+
+def node_retried(state: State, event: NodeRetried) -> None:
+    start_over(state, state.flow.nodes[event.node])
+
+
+def node_stopped(state: State, event: NodeStopped) -> None:
+    node = state.flow.nodes[event.node]
+    if node.status not in AT_WORK:
+        raise Misfit(f"{event.node} is {node.status}")
+    start_over(state, node)
+
+
+def start_over(state: State, node: Node) -> None:
+    """A node that was at work waits for its turn again."""
+    leave(state, node)
+    state.flow.unbegun += 1
+    be_ready(state.flow, node)
+
+
+def node_finished(state: State, event: NodeFinished) -> None:
+    flow, node = state.flow, state.flow.nodes[event.node]
+    if node.status not in UNDECIDED:
+        raise Misfit(f"{event.node} is {node.status}")
+    leave(state, node)
+    flow.falling.pop(event.node, None)
+    flow.open -= 1
+    node.status, node.output_seq = event.status, event.output_seq
+    node.branch, node.reason = event.branch, event.reason
+    if event.status == "failed" and flow.graph is not None and flow.graph.on_failure == "stop":
+        flow.stops = flow.stops or event.node
+    decided(flow, node)
+
+
+def run_started(state: State, event: RunStarted) -> None:
+    """Whoever has a workflow go on means what failed, too; what is done stays."""
+    flow = state.flow
+    if flow.graph is None or event.trigger not in ("wake", "flow") or event.continues is None:
+        return
+    flow.stops = ""
+    flow.falling = {}
+    again = [node for node in flow.nodes.values() if node.status in AGAIN]
+    for node in again:
+        node.status = "waiting"
+    flow.open += len(again)
+    flow.unbegun += len(again)
+    for node in flow.nodes.values():
+        if node.status == "waiting":
+            look_at(flow, node)
+
+
+# --- when, and what follows ---------------------------------------------------------------------------------------
+
+
+def check_fact(state: State, fact: Fact) -> None:
+    """Raises `Refused` for what is said to a workflow as if it were an agent."""
+    if type(fact) in NOT_TAKEN:
+        told = f"{state.session_id!r} is a workflow and has no conversation: start, interrupt, wake or cancel it"
+        raise Refused("a_flow", told)
+
+
+def check_received(state: State, fact: FlowReceived) -> None:
+    flow = state.flow
+    if flow.graph is None:
+        raise Refused("no_flow", f"{state.session_id!r} is no workflow")
+    if over(flow) and not failed(flow):
+        raise Refused("flow_over", f"the workflow {state.session_id!r} has run: start another one under another id")
+    if not flow.input_seq and fact.body is None:
+        raise Refused("no_content", "a workflow needs its input")
+
+
+def check_computed(state: State, fact: NodeComputed) -> None:
+    node = state.flow.nodes.get(fact.node)
+    here = node is not None and node.status == "computing" and (node.attempt, node.round) == (fact.attempt, fact.round)
+    if not here or not state.active:
+        raise Refused("stale", f"nobody waits for the node {fact.node}")
+    calls = fact.body.calls if fact.body is not None else ()
+    if len(calls) != fact.calls or fact.calls > CALLS_MAX or (fact.calls and fact.round >= ROUNDS_MAX):
+        raise Refused("malformed", f"a node makes {CALLS_MAX} calls at once, {ROUNDS_MAX} times, at the most")
+
+
+def on_received(state: State, fact: FlowReceived) -> Decisions:
+    if state.active:
+        return
+    yield from runs.begin(state, "flow", (fact.command_id,), continues=bool(state.run.run_id))
+
+
+def on_computed(state: State, fact: NodeComputed) -> Decisions:
+    """Requests the calls of a node; each goes through the gate like any other."""
+    seq = state.seq
+    for ordinal, made in enumerate(fact.body.calls if fact.body is not None else ()):
+        prepared = made.prepared
+        yield ToolRequested(
+            call_id=call_id(seq, ordinal),
+            tool=made.tool,
+            ordinal=ordinal,
+            digest=prepared.digest if prepared is not None else "",
+            labels=prepared.labels if prepared is not None else (),
+            traits=prepared.traits if prepared is not None else None,
+            spawning=prepared.spawning if prepared is not None else None,
+            node=fact.node,
+            body=CallBody(args=made.args),
+        )
+    for ordinal, made in enumerate(fact.body.calls if fact.body is not None else ()):
+        call = state.calls.by_id[call_id(seq, ordinal)]
+        yield from gate.rule(state, call, made.prepared, made.args, None)
+
+
+def stop(state: State, why: Why) -> Decisions:
+    """What is at work is stopped; it begins anew if the workflow goes on. What is done stays."""
+    if state.flow.graph is None or why == "superseded":
+        return
+    for node in [node for node in state.flow.nodes.values() if node.status in AT_WORK]:
+        yield NodeStopped(node=node.name, reason=why)
+
+
+# --- what is open -------------------------------------------------------------------------------------------------
+
+
+def owes(state: State) -> Iterable[ComputeNode]:
+    if not state.flow.computing or not state.active:
+        return ()
+    return [_compute(state.flow.nodes[name]) for name in state.flow.computing]
+
+
+def _compute(node: Node) -> ComputeNode:
+    effect_id = f"{node.name}/{node.attempt}.{node.round}"
+    return ComputeNode(effect_id=effect_id, node=node.name, attempt=node.attempt, round=node.round)
+
+
+def opens(state: State) -> Iterator[Open]:
+    for name, seq in state.flow.computing.items():
+        yield Open(kind="node", open_id=name, by="us", seq=seq)
+
+
+PART = Part(
+    name="nodes",
+    facts={
+        FlowReceived: Row(when=STARTED, check=check_received, fold=flow_received, then=on_received),
+        NodeComputed: Row(when=WORKING, check=check_computed, fold=node_computed, then=on_computed),
+    },
+    decisions={
+        NodeStarted: node_started,
+        NodeRetried: node_retried,
+        NodeStopped: node_stopped,
+        NodeFinished: node_finished,
+    },
+    hears={SessionStarted: session_started, TimerFired: timer_fired, RunStarted: run_started},
+    stop=stop,
+    owes=owes,
+    opens=opens,
+)

@@ -1,0 +1,266 @@
+"""What is wrong with a graph, before it starts: each line names the node and says what to do about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from windlass.events.errors import UsageError
+from windlass.events.values.graphs import INPUT, FlowGraph, FlowNode
+from windlass.kernel.parts.flows.nodes import CALLS_MAX, ROUNDS_MAX
+
+from .reducers import REDUCERS
+from .references import ITEM, PREVIOUS, named_in, texts_in
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+NODES_MAX = 10_000
+OF_CHILD = ("spawn", "verify", "classify", "loop", "tournament")
+SHOWN_MAX = 8
+
+
+def problems_of(
+    graph: FlowGraph, agents: Iterable[str], tools: Mapping[str, Any], reducers: Mapping[str, Any]
+) -> list[str]:
+    """All that is wrong with a graph; empty if it can be carried out."""
+    names = [node.name for node in graph.nodes]
+    if not names:
+        return ["it has no nodes: give it at least one"]
+    if len(names) > NODES_MAX:
+        return [f"it has {len(names)} nodes, and {NODES_MAX} are the most: let a map make them while it runs"]
+    found = list(_names(names))
+    if found:
+        return found
+    by_name = {node.name: node for node in graph.nodes}
+    for node in graph.nodes:
+        found += [f"{node.name}: {told}" for told in _node(node, by_name, set(agents), tools, reducers)]
+    strange = [name for name in graph.results if name not in by_name]
+    found += [f"results: there is no node {name!r}{_meant(name, by_name)}" for name in strange]
+    return found or list(_cycles(by_name))
+
+
+def _names(names: list[str]) -> Iterator[str]:
+    for name in dict.fromkeys(names):
+        if not NAME.fullmatch(name):
+            yield f"{name!r}: a node's name is 1 to 64 letters, digits and '_', and begins with a letter"
+        elif name in (INPUT, ITEM, PREVIOUS):
+            yield f"{name}: this name stands for something else: give the node another one"
+        elif names.count(name) > 1:
+            yield f"{name}: {names.count(name)} nodes have this name: give each its own"
+
+
+def _node(
+    node: FlowNode,
+    nodes: Mapping[str, FlowNode],
+    agents: set[str],
+    tools: Mapping[str, Any],
+    reducers: Mapping[str, Any],
+) -> Iterator[str]:
+    """What is wrong with one node."""
+    for name in (*node.needs, *node.optional):
+        if name not in nodes:
+            yield f"it needs {name!r}, which is no node{_meant(name, nodes)}"
+        elif (*node.needs, *node.optional).count(name) > 1:
+            yield f"it needs {name!r} twice: name it once"
+            break
+    if node.quorum is not None and node.quorum > len(node.needs):
+        yield f"it would never begin: quorum is {node.quorum} and it needs {len(node.needs)} nodes: lower one of them"
+    yield from _references(node, nodes)
+    yield from _schemas(node, nodes)
+    if node.kind in OF_CHILD or (node.kind == "map" and not node.reducer):
+        yield from _child(node, agents)
+    yield from KINDS[node.kind](node, nodes, tools, {**REDUCERS, **reducers})
+
+
+def _child(node: FlowNode, agents: set[str]) -> Iterator[str]:
+    there = ", ".join(sorted(agents)) or "none"
+    for name in dict.fromkeys((node.agent, *([node.judge] if node.judge else []))):
+        if not name:
+            yield "it needs an agent: name one"
+        elif name not in agents:
+            yield f"there is no agent {name!r}: there are {there}"
+    if not node.task and not node.entrants:
+        yield "it needs a task: say what is to be done"
+
+
+def _references(node: FlowNode, nodes: Mapping[str, FlowNode]) -> Iterator[str]:
+    known = {INPUT, *node.needs, *node.optional}
+    known |= {ITEM} if node.kind == "map" else {PREVIOUS} if node.kind == "loop" else set()
+    for text in texts_in([node.task, node.question, node.args, list(node.entrants)]):
+        for name, fields in named_in(text):
+            if name not in known:
+                fix = f"needs={[*node.needs, name]}" if name in nodes else f"{{{{{name}}}}} for the braces themselves"
+                yield f"it speaks of {{{name}}}, which it does not need: write {fix}"
+            elif fields and (told := _field(nodes.get(name), fields)):
+                yield f"it speaks of {{{name}.{'.'.join(fields)}}}, and {told}"
+
+
+def _field(node: FlowNode | None, fields: tuple[str, ...]) -> str:
+    """Why a field cannot be in the output of a node; empty if it can."""
+    schema: Any = node.output if node is not None else None
+    for field in fields:
+        if not isinstance(schema, dict) or "properties" not in schema:
+            kind = schema.get("type") if isinstance(schema, dict) else None
+            return f"{node.name} gives a {kind}" if node is not None and kind in SCALARS else ""
+        if field not in schema["properties"]:
+            there = ", ".join(sorted(schema["properties"]))
+            return f"the output of {node.name} has no {field!r}: it has {there}" if node is not None else ""
+        schema = schema["properties"][field]
+    return ""
+
+
+SCALARS = ("string", "number", "integer", "boolean", "null")
+
+
+def _schemas(node: FlowNode, nodes: Mapping[str, FlowNode]) -> Iterator[str]:
+    if node.output is not None:
+        from windlass.tools.validator import Validator
+
+        try:
+            Validator({"type": "object", "properties": {"value": node.output}}, "output").errors({})
+        except UsageError as error:
+            yield f"its output is no JSON Schema: {str(error).rpartition(': ')[2]}"
+    arrays = [node.over] if node.kind == "map" else list(node.needs) if node.reducer == "merge_json_arrays" else []
+    for name in arrays:
+        kind = (nodes[name].output or {}).get("type") if name in nodes else None
+        if kind is not None and kind != "array":
+            yield f"it takes arrays, and the output of {name} is of type {kind}: give {name} an array as its output"
+
+
+def _reduce(node: FlowNode, nodes: Any, tools: Any, reducers: Mapping[str, Any]) -> Iterator[str]:
+    if node.reducer not in reducers:
+        yield f"there is no reducer {node.reducer!r}: there are {', '.join(sorted(reducers))}"
+    if not node.needs and not node.optional:
+        yield "it has nothing to reduce: say which nodes it needs"
+
+
+def _classify(node: FlowNode, nodes: Mapping[str, FlowNode], tools: Any, reducers: Any) -> Iterator[str]:
+    if len(node.branches) < 2:
+        yield "it needs at least two branches to choose from"
+    for label, names in node.branches.items():
+        for name in names:
+            if name not in nodes:
+                yield f"its branch {label!r} leads to {name!r}, which is no node{_meant(name, nodes)}"
+            elif name == node.name:
+                yield f"its branch {label!r} leads to itself"
+
+
+def _loop(node: FlowNode, nodes: Any, tools: Any, reducers: Any) -> Iterator[str]:
+    if node.rounds_max > ROUNDS_MAX:
+        yield f"it may go round {ROUNDS_MAX} times at the most, not {node.rounds_max}"
+
+
+def _map(node: FlowNode, nodes: Mapping[str, FlowNode], tools: Any, reducers: Mapping[str, Any]) -> Iterator[str]:
+    if node.over != INPUT and node.over not in node.needs:
+        yield f"it goes over {node.over!r}, which it does not need: name a node that it needs, or {INPUT!r}"
+    if node.items_max > CALLS_MAX:
+        yield f"it may take {CALLS_MAX} items at the most, not {node.items_max}"
+    if node.reducer and node.reducer not in reducers:
+        yield f"there is no reducer {node.reducer!r}: there are {', '.join(sorted(reducers))}"
+
+
+def _tournament(node: FlowNode, nodes: Any, tools: Any, reducers: Any) -> Iterator[str]:
+    if len(node.entrants) + len(node.needs) < 2:
+        yield "it needs at least two entrants: tasks, or nodes whose outputs compete"
+    if len(node.entrants) > CALLS_MAX:
+        yield f"it may have {CALLS_MAX} entrants at the most, not {len(node.entrants)}"
+
+
+def _tool(node: FlowNode, nodes: Any, tools: Mapping[str, Any], reducers: Any) -> Iterator[str]:
+    tool = tools.get(node.tool)
+    if tool is None:
+        yield f"there is no tool {node.tool!r}: there are {', '.join(sorted(tools)) or 'none'}"
+        return
+    schema = tool.text.parameters
+    known = schema.get("properties", {})
+    for name in node.args:
+        if name not in known and schema.get("additionalProperties") is False:
+            yield f"{node.tool} takes no {name!r}: it takes {', '.join(known) or 'nothing'}"
+    for name in schema.get("required", ()):
+        if name not in node.args:
+            yield f"{node.tool} needs {name!r}: add it to args"
+
+
+def _gate(node: FlowNode, nodes: Any, tools: Any, reducers: Any) -> Iterator[str]:
+    if bool(node.question) == bool(node.when):
+        yield "a gate needs either a question for a person or a condition (when=...)"
+    elif node.when:
+        from windlass.runtime.bind.cel_expressions import Expression
+
+        try:
+            Expression.of(node.when)
+        except UsageError as error:
+            yield str(error)
+
+
+def _nothing(node: FlowNode, nodes: Any, tools: Any, reducers: Any) -> Iterator[str]:
+    return iter(())
+
+
+KINDS: dict[str, Any] = {
+    "spawn": _nothing,
+    "verify": _nothing,
+    "classify": _classify,
+    "loop": _loop,
+    "map": _map,
+    "tournament": _tournament,
+    "reduce": _reduce,
+    "tool": _tool,
+    "gate": _gate,
+}
+
+
+def _cycles(nodes: Mapping[str, FlowNode]) -> Iterator[str]:
+    """Nodes that wait for themselves, and those behind them, which would never begin."""
+    left = {name: {*node.needs, *node.optional} for name, node in nodes.items()}
+    free = [name for name, needs in left.items() if not needs]
+    wanted_by: dict[str, list[str]] = {}
+    for name, needs in left.items():
+        for need in needs:
+            wanted_by.setdefault(need, []).append(name)
+    while free:
+        name = free.pop()
+        del left[name]
+        for other in wanted_by.get(name, ()):
+            left[other].discard(name)
+            if not left[other]:
+                free.append(other)
+    if not left:
+        return
+    ring = _ring(left)
+    yield f"{ring[0]}: it waits for itself: {' needs '.join((*ring, ring[0]))}: take one of these needs away"
+    behind = [name for name in left if name not in ring and not _leads_back(name, left)]
+    if behind:
+        yield f"{behind[0]}: it would never begin, because it waits for {ring[0]}: break the circle first"
+
+
+def _ring(left: Mapping[str, set[str]]) -> list[str]:
+    """A circle among nodes each of which waits for another of them."""
+    seen: list[str] = []
+    name = next(iter(left))
+    while name not in seen:
+        seen.append(name)
+        name = sorted(left[name])[0]
+    return seen[seen.index(name) :]
+
+
+def _leads_back(name: str, left: Mapping[str, set[str]]) -> bool:
+    """Whether a node waits for itself, over others."""
+    seen: set[str] = set()
+    waiting = list(left[name])
+    while waiting:
+        other = waiting.pop()
+        if other == name:
+            return True
+        if other not in seen:
+            seen.add(other)
+            waiting += left[other]
+    return False
+
+
+def _meant(name: str, nodes: Mapping[str, Any]) -> str:
+    """The names that a wrong one may stand for."""
+    import difflib
+
+    close = difflib.get_close_matches(name, list(nodes), n=1)
+    return f": did you mean {close[0]!r}?" if close else f": there are {', '.join(list(nodes)[:SHOWN_MAX])}"

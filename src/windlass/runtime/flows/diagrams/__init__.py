@@ -1,0 +1,1 @@
+"""Diagrams of workflows, drawn from the graph alone: Mermaid text, and SVG."""

@@ -1,0 +1,153 @@
+"""Workflows out of files: JSON or YAML, plain data, checked as a whole. Nothing in a file is run."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from windlass.events.errors import UsageError
+from windlass.events.values.graphs import FlowNode
+from windlass.runtime.api.agent import Agent, Budget
+
+from .flow import BadFlow, Flow
+from .reducers import Reducer
+from .steps import Step
+
+FILE_BYTES_MAX = 1_000_000
+SUFFIXES = (".json", ".yaml", ".yml")
+TOP = ("name", "agents", "nodes", "tools", "budget", "on_failure", "parallel", "results", "quarantine")
+OF_AGENT = ("model", "instructions", "role", "description", "tools", "knowledge")
+"""What a file may say of an agent: words, and names of built-in tools."""
+NODE_FIELDS = (*(name for name in FlowNode.__struct_fields__ if name != "timeout_ms"), "timeout")
+
+
+def load_flow(
+    path: str | os.PathLike[str],
+    *,
+    agents: Sequence[Agent] = (),
+    tools: Sequence[Any] = (),
+    reducers: Mapping[str, Reducer] | None = None,
+    model: str | None = None,
+) -> Flow:
+    """The workflow that a file describes. `agents`, `tools` and `reducers` are code that it may name; an agent that is
+    given here takes the place of one in the file, and `model` that of the models which it names none for. Raises
+    `BadFlow` with all that is wrong."""
+    return flow_from(values_in(path), str(path), agents=agents, tools=tools, reducers=reducers or {}, model=model)
+
+
+def values_in(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What stands in a file. Raises `UsageError` if it cannot be read."""
+    name = pathlib.Path(path)
+    if name.suffix.lower() not in SUFFIXES:
+        raise UsageError(f"{name}: the file of a workflow ends in {', '.join(SUFFIXES)}")
+    try:
+        with name.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise UsageError(f"{name}: cannot be read: {error.strerror or error}") from None
+    if len(data) > FILE_BYTES_MAX:
+        raise UsageError(f"{name}: larger than {FILE_BYTES_MAX:,} bytes: let a map make nodes while it runs")
+    try:
+        text = data.decode()
+        values = msgspec.json.decode(text) if name.suffix.lower() == ".json" else _yaml(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise UsageError(f"{name}: cannot be read: {error}") from None
+    if not isinstance(values, dict):
+        raise UsageError(f"{name}: a workflow is a table with name, agents and nodes")
+    return values
+
+
+def _yaml(text: str) -> Any:
+    """A YAML text, without what refers to another place of it: a few lines could stand for any number."""
+    import yaml
+
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
+            raise ValueError("anchors and aliases are not taken: write it out")
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"not YAML: {error}") from None
+
+
+def flow_from(
+    values: Mapping[str, Any],
+    place: str,
+    *,
+    agents: Sequence[Agent] = (),
+    tools: Sequence[Any] = (),
+    reducers: Mapping[str, Reducer] | None = None,
+    model: str | None = None,
+) -> Flow:
+    """The same of values that were read already."""
+    name = str(values.get("name") or pathlib.Path(place).stem)
+    problems = [f"unknown key {key!r}: there are {', '.join(TOP)}" for key in values if key not in TOP]
+    steps = _steps(values.get("nodes"), problems)
+    given = {agent.name: agent for agent in agents}
+    listed = values.get("agents") or {}
+    if not isinstance(listed, Mapping):
+        problems.append("agents: a table is wanted: the name of each, and what it is")
+        listed = {}
+    for key, told in listed.items():
+        if key not in given and (made := _agent(str(key), told, model, problems)) is not None:
+            given[made.name] = made
+    budget = _budget(values.get("budget") or {}, problems)
+    if problems:
+        raise BadFlow(name, problems)
+    more = {key: values[key] for key in ("on_failure", "parallel", "results", "quarantine") if key in values}
+    named = [*(values.get("tools") or ()), *tools]
+    return Flow(name, steps, agents=list(given.values()), tools=named, reducers=reducers or {}, budget=budget, **more)
+
+
+def _steps(listed: Any, problems: list[str]) -> list[Step]:
+    if not isinstance(listed, list):
+        problems.append("nodes: a list is wanted, each with name, kind, and what it does")
+        return []
+    steps = []
+    for number, given in enumerate(listed, start=1):
+        if not isinstance(given, Mapping):
+            problems.append(f"node {number}: a table of fields is wanted, such as name, kind, agent and task")
+            continue
+        where = str(given.get("name") or f"node {number}")
+        strange = [key for key in given if key not in NODE_FIELDS]
+        problems += [f"{where}: unknown field {key!r}: there are {', '.join(NODE_FIELDS)}" for key in strange]
+        if not strange:
+            steps += _step(where, dict(given), problems)
+    return steps
+
+
+def _step(where: str, given: dict[str, Any], problems: list[str]) -> list[Step]:
+    seconds = given.pop("timeout", None)
+    try:
+        if seconds is not None:
+            given["timeout_ms"] = round(float(seconds) * 1000)
+        return [Step(msgspec.convert(given, FlowNode))]
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        problems.append(f"{where}: {error}")
+        return []
+
+
+def _agent(name: str, told: Any, model: str | None, problems: list[str]) -> Agent | None:
+    fields = dict(told) if isinstance(told, Mapping) else {}
+    strange = [key for key in fields if key not in OF_AGENT]
+    if not isinstance(told, Mapping) or strange:
+        what = f"unknown field {strange[0]!r}" if strange else "a table is wanted"
+        problems.append(f"agent {name}: {what}: there are {', '.join(OF_AGENT)}")
+        return None
+    fields["model"] = fields.get("model") or model
+    try:
+        return Agent(name, **fields)
+    except (UsageError, TypeError) as error:
+        problems.append(f"agent {name}: {error}")
+        return None
+
+
+def _budget(given: Any, problems: list[str]) -> Budget:
+    try:
+        return Budget(**given)
+    except (UsageError, TypeError) as error:
+        problems.append(f"budget: {error}")
+        return Budget()

@@ -1,0 +1,116 @@
+"""Works out what comes next for a node: reads what it needs, asks the function of its kind, and reports a fact."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import msgspec
+
+from windlass.events.flows import NodeBody, NodeCall, NodeComputed
+from windlass.events.stored import codec
+from windlass.events.values.graphs import INPUT, FlowNode
+from windlass.kernel.effects import ComputeNode
+from windlass.kernel.parts import budgets
+from windlass.kernel.parts.flows.nodes import CALLS_MAX, ROUNDS_MAX
+from windlass.runtime.drive.effect_outcome import Done
+
+from .kinds import children, crowds, others
+from .kinds.moves import REASON_CHARS_MAX, Calls, Ended, Move, Work, failed
+from .outputs import Outcome, outcome_of
+from .reducers import REDUCERS
+
+if TYPE_CHECKING:
+    from windlass.kernel.parts.flows.nodes import Node
+    from windlass.runtime.bind.bound_agent import Bound
+    from windlass.runtime.hooks.session_hooks import SessionHooks
+    from windlass.runtime.owner.owner import Owner
+
+KINDS: dict[str, Callable[[Work], Move]] = {
+    "spawn": children.spawn,
+    "verify": children.verify,
+    "classify": children.classify,
+    "loop": children.loop,
+    "map": crowds.map_over,
+    "tournament": crowds.tournament,
+    "reduce": others.reduce,
+    "tool": others.tool,
+    "gate": others.gate,
+}
+
+
+class NodeWork:
+    """Performs what the nodes of one workflow are owed. Called again after a crash: what it says depends on the log
+    alone."""
+
+    def __init__(self, owner: Owner, bound: Bound, hooks: SessionHooks) -> None:
+        self._owner = owner
+        self._bound = bound
+        self._hooks = hooks
+
+    async def compute(self, effect: ComputeNode) -> Done | None:
+        """What comes next for a node; None if nobody waits for it any more."""
+        flow = self._owner.state.flow
+        node, spec = flow.nodes[effect.node], flow.specs[effect.node]
+        if (node.attempt, node.round) != (effect.attempt, effect.round):
+            return None
+        try:
+            move = await self._moved(spec, await self._work(node, spec))
+            return Done(self._fact(effect, move))
+        except (Exception, SystemExit) as error:  # a reducer is the user's code: whatever it raises fails its node
+            return Done(self._fact(effect, failed(f"{type(error).__name__}: {error}")))
+
+    async def _moved(self, spec: FlowNode, work: Work) -> Move:
+        """What the node's kind says; a function of the user's own runs in a thread."""
+        if spec.reducer and spec.reducer not in REDUCERS:
+            if spec.reducer not in work.functions:
+                return failed(f"there is no reducer {spec.reducer!r} here: give the flow one, reducers={{...}}")
+            return await asyncio.to_thread(KINDS[spec.kind], work)
+        return KINDS[spec.kind](work)
+
+    async def _work(self, node: Node, spec: FlowNode) -> Work:
+        flow = self._owner.state.flow
+        values: dict[str, Any] = {INPUT: (await self._outcome(flow.input_seq)).value}
+        for name in (*spec.needs, *spec.optional):
+            there = flow.nodes[name]
+            if there.status == "done" and there.output_seq is not None:
+                values[name] = (await self._outcome(there.output_seq)).value
+        rounds = [[await self._outcome(seq) for seq in results] for results in node.results]
+        agent = self._bound.agent
+        functions = {**REDUCERS, **(agent.flow.reducers if agent.flow is not None else {})}
+        return Work(spec, values, rounds, self._budget() if spec.sees_budget else "", functions)
+
+    async def _outcome(self, seq: int) -> Outcome:
+        return outcome_of(await self._owner.event(seq))
+
+    def _budget(self) -> str:
+        """What is left of each budget, in words."""
+        left = msgspec.structs.asdict(budgets.share_of(self._owner.state, 1))
+        named = [f"{name.replace('_', ' ')} {most}" for name, most in left.items() if most is not None]
+        return f"[workflow budget] left: {', '.join(named)}" if named else ""
+
+    def _fact(self, effect: ComputeNode, move: Move) -> NodeComputed:
+        fact = functools.partial(NodeComputed, node=effect.node, attempt=effect.attempt, round=effect.round)
+        if isinstance(move, Calls):
+            if len(move.calls) > CALLS_MAX or effect.round >= ROUNDS_MAX:
+                return self._fact(effect, failed(f"it makes too many calls: {len(move.calls)} at once"))
+            made = tuple(self._call(tool, args) for tool, args in move.calls)
+            return fact(calls=len(made), body=NodeBody(calls=made))
+        assert isinstance(move, Ended)
+        value = msgspec.to_builtins(move.value)
+        codec.require_finite(value, "output")
+        return fact(
+            outcome=cast("Literal['done', 'failed', 'closed']", move.outcome),
+            branch=move.branch,
+            reason=move.reason[:REASON_CHARS_MAX],
+            body=NodeBody(output=value),
+        )
+
+    def _call(self, tool: str, args: dict[str, Any]) -> NodeCall:
+        """A call with what the gate needs to know; one that hooks or a thread must look at is prepared later."""
+        state = self._owner.state
+        aside = self._bound.looks_aside(state, tool) or bool(self._hooks.current.at("before_tool", tool))
+        prepared = None if aside else self._bound.prepared(state, tool, args, None)
+        return NodeCall(tool=tool, args=args, prepared=prepared)

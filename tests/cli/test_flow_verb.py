@@ -1,0 +1,129 @@
+"""`windlass flow`: a workflow is checked, carried out with a line for each node, looked at and drawn."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from xml.etree import ElementTree
+
+import pytest
+
+from windlass.cli.main import main
+
+from .screens import proves
+
+FLOWS = """
+import windlass
+from windlass import flows
+from windlass.testing import ScriptedModel
+
+worker = windlass.Agent("worker", ScriptedModel(lambda request: "All is well."))
+flow = windlass.Flow(
+    "review",
+    [
+        flows.spawn("look", worker, "Look at {input}."),
+        flows.reduce("end", "concat", ["look"]),
+    ],
+)
+asking = windlass.Flow("asking", [flows.gate("agree", "Go on?")])
+failing = windlass.Flow("failing", [flows.map_over("each", "input", worker, "{item}")])
+"""
+NODE = {"name": "look", "agent": "worker", "task": "Look."}
+FILE = {"name": "filed", "agents": {"worker": {"instructions": "Work."}}, "nodes": [NODE]}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "review.py").write_text(FLOWS)
+    (tmp_path / "filed.json").write_text(json.dumps(FILE))
+    return tmp_path
+
+
+@proves("flow", "normal")
+def test_a_workflow_is_checked_carried_out_and_looked_at(capsys):
+    assert main(["flow", "check", "review.py:flow"]) == 0
+    assert capsys.readouterr().out == (
+        "review: 2 nodes, sound\n"
+        "NODE  WHAT            NEEDS\n"
+        "look  spawn: worker\n"
+        "end   reduce: concat  look\n"
+    )  # fmt: skip
+    assert main(["flow", "run", "review.py:flow", "--id", "march", "--input", "the plan"]) == 0
+    told = capsys.readouterr()
+    assert told.out == "All is well.\n"
+    assert told.err == (
+        "workflow march\n"
+        "[0/2] ▸ look\n"
+        "[1/2] ✓ look done\n"
+        "[1/2] ▸ end\n"
+        "[2/2] ✓ end done\n"
+    )  # fmt: skip
+    assert main(["flow", "show", "march"]) == 0
+    assert capsys.readouterr().out == (
+        "workflow march\n"
+        "NODE  STATE  OUTPUT\n"
+        "look  done   All is well.\n"
+        "end   done   All is well.\n"
+    )  # fmt: skip
+
+
+def test_the_same_name_finds_what_was_done(capsys):
+    for _ in range(2):
+        assert main(["flow", "run", "review.py:flow", "--id", "march"]) == 0
+        assert capsys.readouterr().out == "All is well.\n"
+
+
+def test_a_workflow_that_waits_says_for_whom_and_one_that_failed_says_why(capsys):
+    assert main(["flow", "run", "review.py:asking", "--id", "asks"]) == 3
+    assert "it waits for q" in capsys.readouterr().err
+    assert main(["flow", "run", "review.py:failing", "--id", "fails", "--input", '{"a": 1}']) == 1
+    told = capsys.readouterr().err
+    assert "[1/1] ✗ each failed: it goes over a list" in told
+    assert "windlass: the workflow did not end well: each: it goes over a list" in told
+
+
+@proves("flow", "empty")
+def test_what_is_no_workflow_is_not_shown_as_one(capsys):
+    assert main(["run", "--agent", "review.py:worker", "--session", "other", "Hello."]) == 0
+    capsys.readouterr()
+    assert main(["flow", "show", "other"]) == 2
+    assert "'other' is no workflow: 'windlass show other' shows any session" in capsys.readouterr().err
+
+
+@proves("flow", "error")
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"needs": ["lok"]}, "- look: it needs 'lok', which is no node: did you mean 'look'?"),
+        ({"kind": "magic"}, "- look: Invalid enum value 'magic'"),
+        ({"agent": "nobody"}, "- look: there is no agent 'nobody': there are worker"),
+    ],
+)
+def test_a_workflow_that_cannot_be_carried_out_is_refused_with_what_is_wrong(folder, change, said, capsys):
+    node = {**NODE, **change}
+    (folder / "wrong.json").write_text(json.dumps({**FILE, "nodes": [node]}))
+    assert main(["flow", "check", "wrong.json"]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert "Traceback" not in told
+
+
+def test_what_is_no_file_of_a_workflow_is_named(capsys):
+    assert main(["flow", "check", "review.txt"]) == 2
+    assert "'review.txt' is no file of a workflow: .yaml, .json or FILE.py:NAME" in capsys.readouterr().err
+
+
+def test_diagrams_and_json_are_printed_for_programs(capsys):
+    assert main(["flow", "show", "filed.json", "--mermaid"]) == 0
+    assert capsys.readouterr().out == 'flowchart TD\n    n_look["look<br/>spawn: worker"]\n'
+    assert main(["flow", "run", "review.py:flow", "--id", "march", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["nodes"]["end"]["output"] == "All is well."
+    assert main(["flow", "show", "march", "--svg"]) == 0
+    drawn = ElementTree.fromstring(capsys.readouterr().out)
+    assert [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")] == [
+        "look",
+        "spawn, done",
+        "end",
+        "reduce, done",
+    ]

@@ -1,0 +1,332 @@
+"""Nodes of a workflow in the kernel alone: each begins when it may, ends once, and no kill has anything done twice."""
+
+from __future__ import annotations
+
+import collections
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernel.session import HELPER, TOOLS, Session, names
+from windlass.events.children import ChildBody, ChildFinished, ChildStarted, Used
+from windlass.events.errors import Refused
+from windlass.events.flows import FlowBody, FlowReceived, NodeBody, NodeCall, NodeComputed, NodeFinished, NodeStarted
+from windlass.events.runs import RunCompleted, RunFailed
+from windlass.events.turns import Prepared
+from windlass.events.values.blocks import Text
+from windlass.events.values.graphs import FlowGraph, FlowNode
+from windlass.events.values.ids import child_end_id
+from windlass.events.values.specs import Settings
+from windlass.kernel.effects import ComputeNode, SetTimer, StartChild
+from windlass.kernel.phases import Asked, AwaitingTools
+from windlass.testing.invariants import Checker
+
+MANY = Settings(children_open_max=100, losses_max=10_000)
+
+
+class World:
+    """Carries out a graph by hand: each effect is performed in an order that a seed decides."""
+
+    def __init__(self, *nodes: FlowNode, seed: int = 0, fails: tuple[str, ...] = (), **graph: Any) -> None:
+        self.session = Session(tools=(*TOOLS, HELPER), settings=MANY, flow=FlowGraph(nodes=tuple(nodes), **graph))
+        self.chance = random.Random(seed)
+        self.fails = fails
+        self.session.take(FlowReceived(command_id="go", body=FlowBody(input="x")))
+
+    @property
+    def flow(self) -> Any:
+        return self.session.state.flow
+
+    def effects(self) -> list[Any]:
+        return [effect for effect in self.session.owed() if not isinstance(effect, SetTimer)]
+
+    def perform(self, effect: Any) -> None:
+        """What an effect comes to: a spawn makes one call, anything else computes its output."""
+        if isinstance(effect, StartChild):
+            self.end_child(effect)
+            return
+        spec, node = self.flow.specs[effect.node], self.flow.nodes[effect.node]
+        if spec.kind == "spawn" and not node.results:
+            self.compute(effect, "helper")
+        else:
+            self.compute(effect, outcome="failed" if effect.node in self.fails else "done")
+
+    def compute(self, effect: ComputeNode, *tools: str, **more: Any) -> list[Any]:
+        calls = tuple(
+            NodeCall(tool=tool, prepared=Prepared(digest=f"{effect.node}{n}")) for n, tool in enumerate(tools)
+        )
+        return self.session.take(
+            NodeComputed(
+                node=effect.node,
+                attempt=effect.attempt,
+                round=effect.round,
+                calls=len(calls),
+                body=NodeBody(calls=calls, output=effect.node),
+                **more,
+            )
+        )
+
+    def end_child(self, effect: StartChild, *, ok: bool | None = None) -> None:
+        node = self.flow.calls.get(effect.call_id, "")
+        body = ChildBody(content=(Text(text=node),))
+        well = node not in self.fails if ok is None else ok
+        self.session.take(
+            ChildFinished(
+                command_id=child_end_id(effect.child_id),
+                child_id=effect.child_id,
+                call_id=effect.call_id,
+                ok=well,
+                status="completed" if well else "error",
+                used=Used(),
+                body=body,
+            )
+        )
+
+    def run(self, *, dies_at: int | None = None) -> World:
+        """Goes on until nothing is owed; its owner dies once so many appends are written."""
+        while effects := self.effects():
+            if dies_at is not None and len(self.session.lines) >= dies_at:
+                dies_at = None
+                self.session.crash()
+                continue
+            self.perform(self.chance.choice(effects))
+        return self
+
+    def statuses(self) -> dict[str, str]:
+        return {name: node.status for name, node in self.flow.nodes.items()}
+
+    def sound(self) -> None:
+        assert self.session.verify().problems == []
+        checker = Checker()
+        for event in self.session.events():
+            checker.feed(event)
+        checker.rest(self.session.state)
+
+
+def node(name: str, *needs: str, **more: Any) -> FlowNode:
+    return FlowNode(name=name, kind=more.pop("kind", "spawn"), needs=needs, **more)
+
+
+DIAMOND = (node("a"), node("b", "a"), node("c", "a"), node("d", "b", "c", kind="reduce"))
+
+
+def test_what_is_ready_starts_with_the_command_and_the_rest_when_it_may():
+    world = World(*DIAMOND)
+    assert names(world.session.appends[-1]) == ["flow.received", "run.started", "node.started"]
+    (effect,) = world.effects()
+    assert effect == ComputeNode(effect_id="a/1.0", node="a", attempt=1, round=0)
+    assert isinstance(world.session.state.phase, AwaitingTools)
+    told = names(world.compute(effect, "helper"))
+    assert told == ["node.computed", "tool.requested", "tool.allowed", "child.started"]
+    (child,) = world.effects()
+    world.end_child(child)
+    assert names(world.session.appends[-1]) == [
+        "child.finished",
+        "command.completed",
+        "node.finished",
+        "node.started",
+        "node.started",
+    ]
+    world.run().sound()
+    assert names(world.session.appends[-1]) == ["node.computed", "node.finished", "run.completed"]
+    assert set(world.statuses().values()) == {"done"}
+
+
+@pytest.mark.parametrize("fails", [(), ("b",)])
+def test_no_kill_has_a_child_or_a_node_begun_twice(fails):
+    whole = World(*DIAMOND, fails=fails).run()
+    length = len(whole.session.lines)
+    assert length >= 8
+    for seed in range(3):
+        for dies_at in range(2, length):
+            world = World(*DIAMOND, seed=seed, fails=fails).run(dies_at=dies_at)
+            world.sound()
+            assert world.statuses() == whole.statuses()
+            begun = collections.Counter(event.child_id for event in world.session._all(ChildStarted))
+            assert set(begun.values()) == {1}
+            assert len(begun) == len(whole.session._all(ChildStarted))
+            started = collections.Counter((e.node, e.attempt) for e in world.session._all(NodeStarted))
+            assert set(started.values()) == {1}
+            ended = collections.Counter(event.node for event in world.session._all(NodeFinished))
+            assert set(ended.values()) == {1}
+            assert world.session.folded() == world.session.state
+
+
+def test_what_comes_too_late_or_twice_is_refused():
+    world = World(*DIAMOND)
+    (effect,) = world.effects()
+    world.compute(effect, "helper")
+    with pytest.raises(Refused, match="nobody waits for the node a"):
+        world.compute(effect, "helper")
+    with pytest.raises(Refused, match="nobody waits for the node z"):
+        world.compute(ComputeNode(effect_id="z", node="z", attempt=1, round=0))
+
+
+def test_more_calls_than_may_be_made_are_refused():
+    world = World(node("a"))
+    (effect,) = world.effects()
+    with pytest.raises(Refused, match="256 calls at once"):
+        world.compute(effect, *["helper"] * 257)
+
+
+def test_a_second_start_of_a_finished_flow_is_refused_and_no_other_session_is_one():
+    world = World(node("a", kind="tool")).run()
+    with pytest.raises(Refused, match="has run"):
+        world.session.take(FlowReceived(command_id="again", body=FlowBody()))
+    with pytest.raises(Refused, match="is no workflow"):
+        Session().take(FlowReceived(command_id="go", body=FlowBody()))
+    with pytest.raises(Refused, match="is a workflow"):
+        world.session.prompt()
+
+
+def test_a_flow_whose_child_waits_for_a_person_waits_too():
+    from windlass.events.children import ChildMoved
+
+    world = World(node("a"), node("b"))
+    for effect in world.effects():
+        world.compute(effect, "helper")
+    for number, child in enumerate(list(world.effects())):
+        assert isinstance(child, StartChild)
+        world.session.take(
+            ChildMoved(
+                command_id=f"m{number}",
+                child_id=child.child_id,
+                call_id=child.call_id,
+                child_seq=5,
+                status="asked",
+                waiting_for=("p4",),
+            )
+        )
+        assert isinstance(world.session.state.phase, Asked if number else AwaitingTools)
+    assert world.effects() == []
+
+
+def test_an_interrupt_leaves_what_is_done_and_a_wake_begins_the_rest_anew():
+    world = World(*DIAMOND)
+    world.compute(world.effects()[0], "helper")
+    world.end_child(world.effects()[0])
+    assert "node.stopped" in names(world.session.interrupt())
+    assert world.statuses() == {"a": "done", "b": "ready", "c": "ready", "d": "waiting"}
+    assert [effect for effect in world.effects() if isinstance(effect, ComputeNode)] == []
+    world.session.wake()
+    world.run().sound()
+    assert set(world.statuses().values()) == {"done"}
+
+
+def test_a_fork_has_what_was_open_to_do_itself():
+    world = World(*DIAMOND)
+    world.compute(world.effects()[0], "helper")
+    branch = world.session.fork(world.session.state.seq)
+    assert {name: node.status for name, node in branch.state.flow.nodes.items()}["a"] == "ready"
+    assert branch.state.flow.calls == {}
+
+
+def test_the_time_of_a_node_ends_with_it():
+    world = World(node("a", timeout_ms=1_000, retries=1), node("b", "a", kind="reduce"))
+    world.compute(world.effects()[0], "helper")
+    assert names(world.session.fire()) == [
+        "timer.fired",
+        "node.retried",
+        "child.stopped",
+        "tool.cancelled",
+        "node.started",
+    ]
+    world.session.fire()
+    assert world.statuses() == {"a": "failed", "b": "skipped"}
+    assert world.session.state.timers.open == {}
+    assert len(world.session._all(RunFailed)) == 1
+    for child in [effect for effect in world.effects() if isinstance(effect, StartChild)]:
+        world.end_child(child)
+    world.sound()
+
+
+# --- any graph ---
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[tuple[FlowNode, ...], tuple[str, ...], str]:
+    """A graph without circles, those of its nodes that fail, and what becomes of the rest then."""
+    made: list[FlowNode] = []
+    for number in range(draw(st.integers(1, 9))):
+        earlier = [before.name for before in made]
+        waits = draw(st.lists(st.sampled_from(earlier), unique=True, max_size=4)) if earlier else []
+        split = draw(st.integers(0, len(waits)))
+        quorum = draw(st.none() | st.integers(1, split)) if split else None
+        made.append(
+            FlowNode(
+                name=f"n{number}",
+                kind=draw(st.sampled_from(("spawn", "reduce"))),
+                needs=tuple(waits[:split]),
+                optional=tuple(waits[split:]),
+                quorum=quorum,
+                retries=draw(st.integers(0, 1)),
+            )
+        )
+    fails = draw(st.lists(st.sampled_from([each.name for each in made]), unique=True))
+    return tuple(made), tuple(fails), draw(st.sampled_from(("continue", "stop")))
+
+
+def expected(nodes: tuple[FlowNode, ...], fails: tuple[str, ...]) -> dict[str, str]:
+    """How each node ends, looked at one after the other: what the kernel finds out bit by bit."""
+    ends: dict[str, str] = {}
+    for spec in nodes:
+        good = sum(ends[name] == "done" for name in spec.needs)
+        enough = good >= (len(spec.needs) if spec.quorum is None else spec.quorum)
+        ends[spec.name] = ("failed" if spec.name in fails else "done") if enough else "skipped"
+    return ends
+
+
+@settings(max_examples=60)
+@given(graphs(), st.integers(0, 1_000), st.integers(1, 4))
+def test_any_graph_ends_as_its_needs_say_in_any_order(drawn, seed, parallel):
+    nodes, fails, on_failure = drawn
+    world = World(*nodes, seed=seed, fails=fails, parallel_max=parallel, on_failure=on_failure)
+    most = 0
+    while effects := [effect for effect in world.effects() if not _stopping(world, effect)]:
+        most = max(most, world.flow.at_work)
+        world.perform(world.chance.choice(effects))
+    for effect in world.effects():
+        world.end_child(effect, ok=False)
+    world.sound()
+    assert most <= parallel
+    assert world.session.folded() == world.session.state
+    if on_failure == "continue":
+        assert world.statuses() == expected(nodes, fails)
+    else:
+        wrong = {name for name, end in world.statuses().items() if end not in ("done", "skipped", "cancelled")}
+        assert wrong <= set(fails)
+    sinks = [spec.name for spec in nodes if not any(spec.name in (*n.needs, *n.optional) for n in nodes)]
+    well = all(world.statuses()[name] == "done" for name in sinks)
+    assert len(world.session._all(RunCompleted if well else RunFailed)) == 1
+    assert (world.flow.at_work, world.flow.unbegun, world.flow.open, world.flow.calls) == (0, 0, 0, {})
+
+
+def _stopping(world: World, effect: Any) -> bool:
+    return isinstance(effect, StartChild) and world.session.state.children.open[effect.call_id].stopping
+
+
+def test_a_step_costs_what_is_connected_to_the_node_and_not_the_graph(monkeypatch):
+    """The nodes that are looked at for one end, in a graph that is a hundred times larger: the same."""
+    from windlass.kernel.parts.flows import nodes as flow_nodes
+
+    def looked_at(size: int) -> int:
+        wide = [node("a", kind="reduce"), node("b", "a", kind="reduce")]
+        wide += [node(f"w{n}", "a" if n < 3 else "b", kind="reduce") for n in range(size)]
+        world = World(*wide, parallel_max=1)
+        count = 0
+        judged = flow_nodes.judge
+
+        def counting(*args: Any) -> None:
+            nonlocal count
+            count += 1
+            judged(*args)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(flow_nodes, "judge", counting)
+            world.perform(world.effects()[0])
+        return count
+
+    assert looked_at(10) == looked_at(1_000) == 4
