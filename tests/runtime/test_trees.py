@@ -14,7 +14,7 @@ from windlass.runtime.api.approvals import together
 from windlass.store import open_store
 from windlass.store.base import Key
 from windlass.store.memory import MemoryStore
-from windlass.testing.scripted import ScriptedModel, call
+from windlass.testing.scripted import ScriptedModel, call, fail
 
 from .support import agent_of, events_of, only, sound, until
 
@@ -269,6 +269,25 @@ async def test_requests_of_two_children_that_look_alike_are_not_one():
         for ask in requests:
             await session.approve(ask)
         await until_text(session, "done")
+
+
+@pytest.mark.parametrize("by", ["its parent", "somebody"])
+async def test_a_child_that_is_stopped_in_its_sleep_tells_its_end(by):
+    child = helper(fail("rate_limited", "later", retry_after_ms=86_400_000), "awake")
+    agent = agent_of(call("spawn", agent="helper", task="t"), "done", agents=[child])
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).status == "sleeping"
+        (name,) = await session.children()
+        await (session if by == "its parent" else await rt.get(name)).interrupt()
+        async with asyncio.timeout(60):
+            while (await session.state()).children.open:
+                await asyncio.sleep(0.01)
+        (end,) = only(await events_of(session), ChildFinished)
+        assert end.status == "aborted"
+        await sound(await rt.get(name))
+        await sound(session)
 
 
 async def until_text(session: windlass.Session, text: str) -> None:

@@ -56,7 +56,7 @@ from windlass.kernel.part import Decisions, Misfit, Open, Part, Reserved, Row, S
 from windlass.kernel.parts import budgets, queue, runs
 from windlass.kernel.parts.flows import nodes
 from windlass.kernel.parts.tools import calls, jobs, labels
-from windlass.kernel.phases import STARTED, Idle
+from windlass.kernel.phases import STARTED, Asleep, Idle
 
 if TYPE_CHECKING:
     from windlass.kernel.parts.tools.calls import Call
@@ -150,6 +150,11 @@ def has_ended(state: State) -> bool:
 def owes_end(state: State) -> bool:
     """Whether it is a child that has done nothing yet, so that no run of it can end."""
     return state.parent_id is not None and not state.run.run_id
+
+
+def sleeps(state: State) -> bool:
+    """Whether it is a child that rests until a time. Its parent waits for its end, so that it cannot just stop."""
+    return state.parent_id is not None and isinstance(state.phase, Asleep)
 
 
 def orphaned(state: State) -> bool:

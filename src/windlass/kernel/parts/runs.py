@@ -289,6 +289,11 @@ def on_interrupt(state: State, fact: InterruptReceived) -> Decisions:
         yield from begin(state, "interrupt")
         yield from interrupt(state)
         yield queue.done(fact.command_id)
+    elif children.sleeps(state):
+        yield from retries.drop(state)
+        yield from begin(state, "interrupt", continues=True)
+        yield from interrupt(state)
+        yield queue.done(fact.command_id)
     elif any(parts.opens(state)):
         yield from timers.cancel_all(state)
         yield from stop_all(state, "cancelled")

@@ -474,6 +474,7 @@ PART = Part(
         NodeStopped: node_stopped,
         NodeFinished: node_finished,
     },
+    keeps="flow.computing",
     hears={SessionStarted: session_started, TimerFired: timer_fired, RunStarted: run_started},
     stop=stop,
     owes=owes,
