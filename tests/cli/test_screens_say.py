@@ -155,7 +155,8 @@ kept in the inbox; nobody drives this session now. It continues when agent
         words="settle done <call of done> happened",
         code=2,
         shown="""\
-windlass: no call '<call of done>' with an unknown outcome; there is: none
+windlass: no call '<call of done>' waits to be settled; there is: none (a person settles
+  the calls of tools that say settle=True; of others the model is told)
 """,
     ),
     Case(

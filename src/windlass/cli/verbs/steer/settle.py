@@ -58,7 +58,8 @@ async def settle(args: argparse.Namespace, store: Store, key: Key) -> int:
         raise UsageError(f"which call? several have an unknown outcome: {open_now}")
     name = next(iter(unsettled), args.call) if any_of_them else args.call
     if name not in unsettled:
-        raise UsageError(f"no call {name!r} with an unknown outcome; there is: {open_now}")
+        why = "a person settles the calls of tools that say settle=True; of others the model is told"
+        raise UsageError(f"no call {name!r} waits to be settled; there is: {open_now} ({why})")
     call = unsettled[name]
     for line in unsettled_lines(call, Paint()):
         put(line)
