@@ -17,6 +17,7 @@ from windlass.events.changes import ChangeReceived
 from windlass.events.commands import PromptReceived, QueueEdited
 from windlass.events.context import CompactReceived, UndoReceived
 from windlass.events.errors import CodecError
+from windlass.events.flows import FlowReceived
 from windlass.events.questions import AnswerReceived
 from windlass.events.runs import CancelReceived, InterruptReceived, WakeReceived
 from windlass.events.schedules import ScheduleReceived
@@ -60,6 +61,7 @@ WIRE_COMMANDS: dict[type[Command], frozenset[str]] = {
     SkillReceived: frozenset({"via", "call_id", "found", "failure", "most", "tokens", "bytes", "body"}),
     LabelsDeclassified: frozenset(),
     ScheduleReceived: frozenset(),
+    FlowReceived: frozenset(),
 }
 """The commands that clients may send, each with the fields that the host fills in."""
 
