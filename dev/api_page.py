@@ -27,7 +27,7 @@ among them are in `windlass.events`, what tests need is in `windlass.testing`.
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Agents": ("Agent", "Budget", "Settings", "Result"),
-    "Sessions": ("open", "Runtime", "Session", "SessionOptions", "Flow"),
+    "Sessions": ("open", "Runtime", "Session", "SessionOptions"),
     "Tools": ("tool", "external_tool", "file_tools", "ToolContext", "ToolError"),
     "Policies and people": (
         *("Policy", "allow", "ask", "deny", "explain", "ALLOW_ALL", "READ_ONLY"),

@@ -25,7 +25,7 @@ finder = windlass.Agent("finder", model=ScriptedModel([json.dumps(CLAIMS)]))
 verifier = windlass.Agent("verifier", model=ScriptedModel(verified), role="verify")
 skeptic = windlass.Agent("skeptic", model=ScriptedModel(["One of three is wrong: billing.py drops errors."]))
 
-flow = windlass.Flow(
+flow = flows.Flow(
     "research",
     [
         flows.spawn("claims", finder, "List what {input} claims, as a JSON array.", output=list[str]),

@@ -104,7 +104,7 @@ class Stage:
 
     @contextlib.asynccontextmanager
     async def open(
-        self, *agents: windlass.Agent | windlass.Flow, store: str = "work", **more: Any
+        self, *agents: windlass.Agent | windlass.flows.Flow, store: str = "work", **more: Any
     ) -> AsyncIterator[Runtime]:
         """A runtime over this run's store. When it closes, the sessions in it are exported."""
         more.setdefault("ports", self.ports)

@@ -33,10 +33,10 @@ def agent(name: str, *replies: object) -> windlass.Agent:
     return windlass.Agent(name, model=scripted(*replies), description=name, settings=QUICK)
 
 
-def research() -> windlass.Flow:
+def research() -> flows.Flow:
     """Every kind of node, and all that may be said of one."""
     verdict = json.dumps({"pass": True, "reason": "as it says"})
-    return windlass.Flow(
+    return flows.Flow(
         "research",
         [
             flows.classify("kind", agent("sorter", "claims"), "{input}?", {"claims": ["find"], "else": ["say"]}),
@@ -79,7 +79,7 @@ async def workflow(stage: Stage) -> None:
 async def workflow_stopped(stage: Stage) -> None:
     """Workflows that fail: one goes on and is cancelled, a fork of it is dropped what was open, one stops at once."""
     hanging = windlass.Agent("hanging", model=ScriptedModel(never), description="hangs", settings=QUICK)
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "stopped",
         [
             flows.spawn("bad", agent("broken", failure("invalid_request", "no"), "now"), "Try."),
@@ -88,7 +88,7 @@ async def workflow_stopped(stage: Stage) -> None:
             flows.spawn("hangs", hanging, "Wait.", needs=["after"]),
         ],
     )
-    strict = windlass.Flow(
+    strict = flows.Flow(
         "strict",
         [flows.spawn("waits", hanging, "Wait."), flows.gate("fails", when="args.input.missing")],
         on_failure="stop",

@@ -20,7 +20,6 @@ _PLACES = {
     "Budget": "windlass.runtime.api.agent",
     "ContextExceeded": "windlass.runtime.api.result",
     "Deny": "windlass.runtime.api.approvals",
-    "Flow": "windlass.runtime.flows.flow",
     "Hook": "windlass.runtime.hooks.hook",
     "LimitReached": "windlass.runtime.api.result",
     "ModelReplied": "windlass.events.turns",
@@ -87,7 +86,6 @@ if _typing.TYPE_CHECKING:
     )
     from windlass.runtime.api.runtime import Runtime
     from windlass.runtime.api.session import Session
-    from windlass.runtime.flows.flow import Flow
     from windlass.runtime.hooks.hook import Hook
     from windlass.tools.context import ToolContext, ToolError
     from windlass.tools.files import file_tools
@@ -102,7 +100,6 @@ __all__ = [
     "Budget",
     "ContextExceeded",
     "Deny",
-    "Flow",
     "Hook",
     "LimitReached",
     "ModelReplied",

@@ -18,15 +18,15 @@ from windlass import flows
 from windlass.testing import ScriptedModel
 
 worker = windlass.Agent("worker", ScriptedModel(lambda request: "All is well."))
-flow = windlass.Flow(
+flow = flows.Flow(
     "review",
     [
         flows.spawn("look", worker, "Look at {input}."),
         flows.reduce("end", "concat", ["look"]),
     ],
 )
-asking = windlass.Flow("asking", [flows.gate("agree", "Go on?")])
-failing = windlass.Flow("failing", [flows.map_over("each", "input", worker, "{item}")])
+asking = flows.Flow("asking", [flows.gate("agree", "Go on?")])
+failing = flows.Flow("failing", [flows.map_over("each", "input", worker, "{item}")])
 """
 NODE = {"name": "look", "agent": "worker", "task": "Look."}
 FILE = {"name": "filed", "agents": {"worker": {"instructions": "Work."}}, "nodes": [NODE]}

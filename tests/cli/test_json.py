@@ -16,6 +16,7 @@ from windlass.cli.verbs import VERBS
 from .screens import Place
 from .test_run import ran
 
+EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "research_with_verifiers.py"
 CASES: dict[str, Callable[[Any], object]] = {
     "run --agent agents.py:free 'Pay.' --session new --json": lambda found: found["status"],
     "ps --json": lambda found: sorted(row["session"] for row in found)[:2],
@@ -40,6 +41,9 @@ CASES: dict[str, Callable[[Any], object]] = {
     ),
     "doctor --json": lambda found: {row["status"] for row in found} <= {"ok", "remark", "wrong"},
     "models --model embedded --json": lambda found: [row["provider"] for row in found],
+    f"flow check {EXAMPLE}:flow --json": lambda found: (found["flow"], found["sound"]),
+    "token list --json": lambda found: found,
+    "mcp list --json": lambda found: found["servers"],
 }
 WANTED: dict[str, object] = {
     "run --agent agents.py:free 'Pay.' --session new --json": "completed",
@@ -63,6 +67,9 @@ WANTED: dict[str, object] = {
     "prune --older-than 0s --json": True,
     "doctor --json": True,
     "models --model embedded --json": ["embedded"],
+    f"flow check {EXAMPLE}:flow --json": ("research", True),
+    "token list --json": [],
+    "mcp list --json": [],
 }
 
 

@@ -21,9 +21,9 @@ def said(request: Request) -> str:
     return '["x", "y"]' if task.startswith("list") else f"<{task.splitlines()[0]}>"
 
 
-def flow() -> windlass.Flow:
+def flow() -> flows.Flow:
     worker = windlass.Agent("worker", ScriptedModel(said), settings=PATIENT)
-    return windlass.Flow(
+    return flows.Flow(
         "killed",
         [
             flows.spawn("list", worker, "list"),

@@ -25,7 +25,7 @@ def shout(text: str) -> str:
 
 def problems(*steps: Step, **more: object) -> list[str]:
     with pytest.raises(flows.BadFlow) as caught:
-        windlass.Flow("f", list(steps), **more)  # type: ignore[arg-type]
+        flows.Flow("f", list(steps), **more)  # type: ignore[arg-type]
     return list(caught.value.problems)
 
 
@@ -129,9 +129,9 @@ def test_all_problems_are_told_at_once():
         (lambda: flows.spawn("x", AGENT, "t", needs="y"), r"needs is a list of names: write needs=\['y'\]"),
         (lambda: flows.spawn("x", AGENT, "t", retries=-1), "node 'x'"),
         (lambda: flows.spawn("x", AGENT, "t", timeout=-1), "node 'x'"),
-        (lambda: windlass.Flow("f", ["x"]), "a node is made by windlass.flows, not str"),  # type: ignore[list-item]
-        (lambda: windlass.Flow("f", [node("x")], parallel=0), "workflow 'f'"),
-        (lambda: windlass.Flow("f", [node("x"), flows.spawn("y", listener("a", len), "t")]), "two agents are named 'a'"),
+        (lambda: flows.Flow("f", ["x"]), "a node is made by windlass.flows, not str"),  # type: ignore[list-item]
+        (lambda: flows.Flow("f", [node("x")], parallel=0), "workflow 'f'"),
+        (lambda: flows.Flow("f", [node("x"), flows.spawn("y", listener("a", len), "t")]), "two agents are named 'a'"),
     ],
 )  # fmt: skip
 def test_values_that_no_node_can_have_are_refused_where_they_are_written(make, told):
@@ -170,7 +170,7 @@ def test_a_graph_is_the_same_in_json_yaml_and_python(tmp_path):
     (tmp_path / "f.json").write_text(json.dumps(FILE))
     (tmp_path / "f.yaml").write_text(YAML)
     checker = windlass.Agent("checker", instructions="Check.", role="verify")
-    made = windlass.Flow(
+    made = flows.Flow(
         "review",
         [
             flows.verify("cents", checker, "Cents?", retries=1, timeout=2.5),

@@ -30,7 +30,7 @@ async def never(request: Request) -> str:
 
 async def test_outputs_flow_along_the_edges_and_are_returned():
     agent = listener("echo", lambda task: f"<{task}>")
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "plain",
         [
             flows.spawn("one", agent, "one {input}"),
@@ -60,7 +60,7 @@ async def test_a_node_starts_when_what_it_needs_is_there_and_waits_for_nothing_e
 
     agent = listener("echo", echo)
     crawler = windlass.Agent("crawler", ScriptedModel(slow))
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "no_barrier",
         [
             flows.spawn("fast", agent, "fast"),
@@ -89,7 +89,7 @@ async def test_a_node_starts_when_what_it_needs_is_there_and_waits_for_nothing_e
 async def test_reducers_are_pure_functions_of_what_they_need(reducer, outputs, expected):
     agent = listener("says", lambda task: task.partition(":")[2])
     nodes = [flows.spawn(f"n{number}", agent, f"say:{text}") for number, text in enumerate(outputs)]
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "reduced",
         [*nodes, flows.reduce("end", reducer, [step.node.name for step in nodes])],
         reducers={"longest": lambda given: max(given, key=len)},
@@ -102,7 +102,7 @@ async def test_a_reducer_that_raises_fails_its_node_and_names_why():
         raise ZeroDivisionError("by nothing")
 
     agent = listener("echo", echo)
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "broken",
         [flows.spawn("a", agent, "a"), flows.reduce("b", "broken", ["a"]), flows.reduce("c", "concat", ["b"])],
         reducers={"broken": broken},
@@ -118,7 +118,7 @@ async def test_a_reducer_that_raises_fails_its_node_and_names_why():
 
 async def test_what_cannot_be_kept_fails_its_node():
     agent = listener("echo", echo)
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "odd",
         [flows.spawn("a", agent, "a"), flows.reduce("b", "odd", ["a"])],
         reducers={"odd": lambda outputs: float("nan")},
@@ -129,7 +129,7 @@ async def test_what_cannot_be_kept_fails_its_node():
 
 async def test_a_node_is_tried_again_as_often_as_it_says():
     flaky = speaker("flaky", windlass_failure(), windlass_failure(), "third time")
-    flow = windlass.Flow("again", [flows.spawn("a", flaky, "try", retries=2)])
+    flow = flows.Flow("again", [flows.spawn("a", flaky, "try", retries=2)])
     async with windlass.open(agents=[flow]) as runtime:
         run = await runtime.flow(flow, "f")
         result = await run.result()
@@ -147,7 +147,7 @@ def windlass_failure() -> object:
 
 
 async def test_what_does_not_need_a_failed_node_goes_on():
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "partly",
         [
             flows.spawn("bad", speaker("bad", windlass_failure()), "x"),
@@ -170,7 +170,7 @@ async def test_what_does_not_need_a_failed_node_goes_on():
 
 async def test_a_flow_may_stop_at_the_first_failure():
     hanging = windlass.Agent("hanging", ScriptedModel(never))
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "strict",
         [
             flows.spawn("hangs", hanging, "x"),
@@ -193,7 +193,7 @@ async def test_a_flow_may_stop_at_the_first_failure():
 
 async def test_a_node_whose_time_is_over_fails_and_its_child_is_stopped(tmp_path):
     hanging = windlass.Agent("hanging", ScriptedModel(never))
-    flow = windlass.Flow("limited", [flows.spawn("hangs", hanging, "x", timeout=3600)])
+    flow = flows.Flow("limited", [flows.spawn("hangs", hanging, "x", timeout=3600)])
     async with windlass.open(tmp_path / "work.db", agents=[flow]) as runtime:
         run = await runtime.flow(flow, "f")
         await started(run.session, ChildStarted)
@@ -217,7 +217,7 @@ async def test_an_interrupted_flow_goes_on_and_keeps_what_is_done():
 
     first = speaker("first", "once")
     second = windlass.Agent("second", ScriptedModel(gated))
-    flow = windlass.Flow("held", [flows.spawn("a", first, "x"), flows.spawn("b", second, "y", needs=["a"])])
+    flow = flows.Flow("held", [flows.spawn("a", first, "x"), flows.spawn("b", second, "y", needs=["a"])])
     async with windlass.open(agents=[flow]) as runtime:
         run = await runtime.flow(flow, "f")
         await started(run.session, ChildStarted, count=2)
@@ -234,7 +234,7 @@ async def test_an_interrupted_flow_goes_on_and_keeps_what_is_done():
 
 async def test_a_cancelled_flow_keeps_what_is_done():
     hanging = windlass.Agent("hanging", ScriptedModel(never))
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "ended", [flows.spawn("a", speaker("a", "kept"), "x"), flows.spawn("b", hanging, "y", needs=["a"])]
     )
     async with windlass.open(agents=[flow]) as runtime:
@@ -248,7 +248,7 @@ async def test_a_cancelled_flow_keeps_what_is_done():
 
 async def test_a_failed_flow_goes_on_where_it_failed():
     flaky = speaker("flaky", windlass_failure(), "now")
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "resumed",
         [
             flows.spawn("a", speaker("a", "kept"), "x"),
@@ -265,7 +265,7 @@ async def test_a_failed_flow_goes_on_where_it_failed():
 
 
 async def test_a_flow_is_no_conversation():
-    flow = windlass.Flow("deaf", [flows.spawn("a", listener("echo", echo), "x")])
+    flow = flows.Flow("deaf", [flows.spawn("a", listener("echo", echo), "x")])
     async with windlass.open(agents=[flow]) as runtime:
         run = await runtime.flow(flow, "f")
         await run.result()
@@ -277,7 +277,7 @@ async def test_a_flow_is_no_conversation():
 
 async def test_the_same_id_finds_the_same_flow():
     agent = speaker("once", "only once")
-    flow = windlass.Flow("twice", [flows.spawn("a", agent, "x")])
+    flow = flows.Flow("twice", [flows.spawn("a", agent, "x")])
     async with windlass.open(agents=[flow]) as runtime:
         first = await (await runtime.flow(flow, "f", input=1)).result()
         again = await (await runtime.flow(flow, "f", input=2)).result()
@@ -298,7 +298,7 @@ async def test_no_more_nodes_are_at_work_than_may_be():
 
     agent = windlass.Agent("counted", ScriptedModel(counted))
     nodes = [flows.spawn(f"n{number}", agent, "x") for number in range(12)]
-    flow = windlass.Flow("narrow", [*nodes, flows.reduce("all", "count", [n.node.name for n in nodes])], parallel=3)
+    flow = flows.Flow("narrow", [*nodes, flows.reduce("all", "count", [n.node.name for n in nodes])], parallel=3)
     assert (await carried_out(flow)).output == 12
     assert most <= 3
 
@@ -311,7 +311,7 @@ async def test_a_fork_begins_anew_what_was_open_and_shares_what_is_done():
         return "late"
 
     second = windlass.Agent("second", ScriptedModel(gated))
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "forked", [flows.spawn("a", speaker("a", "shared"), "x"), flows.spawn("b", second, "y", needs=["a"])]
     )
     async with windlass.open(agents=[flow]) as runtime:

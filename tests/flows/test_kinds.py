@@ -23,9 +23,9 @@ def statuses(result: windlass.runtime.api.flows.FlowResult) -> dict[str, str]:
 # --- classify ---
 
 
-def triage(*answers: object) -> windlass.Flow:
+def triage(*answers: object) -> flows.Flow:
     echo = listener("echo", lambda task: task.splitlines()[0])
-    return windlass.Flow(
+    return flows.Flow(
         "triage",
         [
             flows.classify("kind", speaker("judge", *answers), "Which?", {"bug": ["fix"], "idea": ["plan", "cost"]}),
@@ -62,7 +62,7 @@ async def test_a_loop_goes_round_until_it_is_done():
         return json.dumps({"done": number == 3, "output": f"draft {number}"})
 
     agent = listener("writer", says)
-    flow = windlass.Flow("polish", [flows.loop("draft", agent, "Improve {previous}", rounds=5)])
+    flow = flows.Flow("polish", [flows.loop("draft", agent, "Improve {previous}", rounds=5)])
     result = await carried_out(flow)
     assert result.output == "draft 3"
     told = [request.items[0].content[0].text.splitlines()[0] for request in agent.model.requests]  # type: ignore[union-attr]
@@ -71,7 +71,7 @@ async def test_a_loop_goes_round_until_it_is_done():
 
 async def test_a_loop_is_capped():
     agent = speaker("writer", *[json.dumps({"done": False, "output": n}) for n in (1, 2)])
-    result = await carried_out(windlass.Flow("endless", [flows.loop("draft", agent, "Go on", rounds=2)]))
+    result = await carried_out(flows.Flow("endless", [flows.loop("draft", agent, "Go on", rounds=2)]))
     assert (result.status, result.output) == ("completed", 2)
 
 
@@ -80,7 +80,7 @@ async def test_a_loop_is_capped():
 
 @pytest.mark.parametrize("listed", ['["a", "b", "c"]', "a\nb\n\nc"])
 async def test_a_map_has_a_child_for_each_item_that_came_up(listed):
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "mapped",
         [
             flows.spawn("find", speaker("finder", listed), "Find claims"),
@@ -95,7 +95,7 @@ async def test_a_map_has_a_child_for_each_item_that_came_up(listed):
 
 
 async def test_a_map_over_the_input_may_have_nothing_to_do():
-    flow = windlass.Flow("empty", [flows.map_over("each", "input", listener("x", str), "{item}")])
+    flow = flows.Flow("empty", [flows.map_over("each", "input", listener("x", str), "{item}")])
     assert (await carried_out(flow, [])).output == []
 
 
@@ -107,7 +107,7 @@ async def test_a_map_over_the_input_may_have_nothing_to_do():
     ],
 )
 async def test_a_map_says_what_it_cannot_go_over(given, why):
-    flow = windlass.Flow("odd", [flows.map_over("each", "input", listener("x", str), "{item}", items=2)])
+    flow = flows.Flow("odd", [flows.map_over("each", "input", listener("x", str), "{item}", items=2)])
     result = await carried_out(flow, given)
     assert (result.status, result.nodes["each"].reason) == ("failed", why)
 
@@ -116,9 +116,9 @@ async def test_a_map_says_what_it_cannot_go_over(given, why):
 
 
 async def test_a_verdict_is_an_output_and_a_gate_may_rest_on_it():
-    def flow(verdict: bool) -> windlass.Flow:
+    def flow(verdict: bool) -> flows.Flow:
         said = json.dumps({"pass": verdict, "reason": "because"})
-        return windlass.Flow(
+        return flows.Flow(
             "checked",
             [
                 flows.verify("check", speaker("checker", said), "Is it so?"),
@@ -136,7 +136,7 @@ async def test_a_verdict_is_an_output_and_a_gate_may_rest_on_it():
 
 
 async def test_a_condition_that_cannot_be_judged_fails():
-    flow = windlass.Flow("odd", [flows.gate("g", when="args.input.score > 3")])
+    flow = flows.Flow("odd", [flows.gate("g", when="args.input.score > 3")])
     result = await carried_out(flow, {"points": 4})
     assert result.status == "failed"
     assert "cannot be judged" in result.nodes["g"].reason
@@ -147,8 +147,8 @@ async def test_a_condition_that_cannot_be_judged_fails():
 
 @pytest.mark.parametrize(("answer", "ends"), [("yes", "done"), ("no", "pruned")])
 async def test_a_gate_waits_for_a_person_across_a_restart(tmp_path, answer, ends):
-    def flow() -> windlass.Flow:
-        return windlass.Flow(
+    def flow() -> flows.Flow:
+        return flows.Flow(
             "asked",
             [
                 flows.spawn("draft", speaker("writer", "a draft"), "Write"),
@@ -179,7 +179,7 @@ def add(left: int, right: int) -> int:
 
 
 async def test_a_tool_is_called_with_what_other_nodes_gave():
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "sums",
         [
             flows.tool("sum", "add", {"left": "{input.0}", "right": 2}),
@@ -192,7 +192,7 @@ async def test_a_tool_is_called_with_what_other_nodes_gave():
 
 async def test_a_tool_is_held_to_the_policy_and_a_person_may_agree():
     policy = windlass.Policy(rules=[windlass.ask("add")])
-    flow = windlass.Flow("asks", [flows.tool("sum", "add", {"left": 1, "right": 2})], tools=[add], policy=policy)
+    flow = flows.Flow("asks", [flows.tool("sum", "add", {"left": 1, "right": 2})], tools=[add], policy=policy)
     async with windlass.open(agents=[flow]) as runtime:
         run = await runtime.flow(flow, "f")
         assert (await run.result()).status == "asked"
@@ -207,7 +207,7 @@ async def test_a_tool_that_fails_fails_its_node():
         """Fails."""
         raise windlass.ToolError("no more")
 
-    flow = windlass.Flow("bursts", [flows.tool("b", "burst")], tools=[burst])
+    flow = flows.Flow("bursts", [flows.tool("b", "burst")], tools=[burst])
     result = await carried_out(flow)
     assert (result.status, result.nodes["b"].reason) == ("failed", "no more")
 
@@ -221,7 +221,7 @@ async def test_a_tournament_has_pairs_judged_until_one_is_left():
         return json.dumps({"winner": "A" if len(one) > len(other.splitlines()[0]) else "B"})
 
     writer = listener("writer", lambda task: "x" * int(task.splitlines()[2]))
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "best",
         [
             flows.spawn("outside", speaker("other", "xxxx"), "Write"),
@@ -238,7 +238,7 @@ async def test_a_tournament_has_pairs_judged_until_one_is_left():
 
 
 async def test_a_judge_that_cannot_be_read_fails_the_tournament():
-    flow = windlass.Flow("odd", [flows.tournament("t", speaker("w", "a", "b", "both"), "Write", ["1", "2"])])
+    flow = flows.Flow("odd", [flows.tournament("t", speaker("w", "a", "b", "both"), "Write", ["1", "2"])])
     result = await carried_out(flow)
     assert result.nodes["t"].reason == "it must name one of A, B"
 
@@ -250,7 +250,7 @@ POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required":
 
 async def test_an_output_that_does_not_fit_is_asked_for_once_more():
     agent = speaker("teller", "no idea", '{"x": 3}')
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "typed",
         [
             flows.spawn("point", agent, "Where?", output=POINT),
@@ -264,7 +264,7 @@ async def test_an_output_that_does_not_fit_is_asked_for_once_more():
 
 
 async def test_an_output_that_never_fits_fails_its_node():
-    flow = windlass.Flow("typed", [flows.spawn("point", speaker("t", '{"x": "far"}', "{}"), "Where?", output=POINT)])
+    flow = flows.Flow("typed", [flows.spawn("point", speaker("t", '{"x": "far"}', "{}"), "Where?", output=POINT)])
     result = await carried_out(flow)
     assert result.status == "failed"
     assert result.nodes["point"].reason.startswith("its output does not fit the schema: ")
@@ -279,7 +279,7 @@ async def test_a_quorum_starts_as_soon_as_enough_are_done():
     from .test_flows import never
 
     hanging = windlass.Agent("hanging", ScriptedModel(never))
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "voted",
         [
             flows.spawn("a", speaker("one", "a"), "x"),
@@ -299,7 +299,7 @@ async def test_a_quorum_starts_as_soon_as_enough_are_done():
 async def test_a_quorum_that_cannot_be_reached_is_skipped():
     from .test_flows import windlass_failure
 
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "voted",
         [
             flows.spawn("a", speaker("one", "a"), "x"),
@@ -313,7 +313,7 @@ async def test_a_quorum_that_cannot_be_reached_is_skipped():
 async def test_what_is_optional_is_done_without():
     from .test_flows import windlass_failure
 
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "lenient",
         [
             flows.spawn("a", speaker("one", "a"), "x"),
@@ -330,7 +330,7 @@ async def test_what_is_optional_is_done_without():
 
 async def test_a_node_is_told_what_is_left_and_no_more_is_used():
     agent = listener("teller", lambda task: task.splitlines()[-1])
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "frugal",
         [flows.spawn("a", agent, "x", sees_budget=True)],
         budget=windlass.Budget(tokens=100_000, children=3),
@@ -340,7 +340,7 @@ async def test_a_node_is_told_what_is_left_and_no_more_is_used():
 
 async def test_a_node_without_budget_left_fails_and_says_so():
     agent = listener("teller", str)
-    flow = windlass.Flow(
+    flow = flows.Flow(
         "broke",
         [flows.spawn("a", agent, "x"), flows.spawn("b", agent, "x", needs=["a"])],
         budget=windlass.Budget(children=1),
@@ -362,6 +362,6 @@ async def test_a_node_in_quarantine_has_children_that_only_read():
     from windlass.testing.scripted import call
 
     agent = speaker("reader", call("write", text="x"), "tried", tools=[write])
-    flow = windlass.Flow("safe", [flows.spawn("a", agent, "x", quarantine=True)])
+    flow = flows.Flow("safe", [flows.spawn("a", agent, "x", quarantine=True)])
     result = await carried_out(flow)
     assert (result.output, wrote) == ("tried", [])

@@ -178,6 +178,11 @@ def _alive(pid: int | None) -> bool:
         return False
 
 
+def idle() -> str:
+    """Does nothing."""
+    return ""
+
+
 async def test_a_tool_whose_plane_is_not_there_is_refused_before_anything_begins():
     agent = agent_of("done", tools=[far])
     told = "tool 'far' runs on plane 'far': there are local, process; name others in windlass.open"
@@ -186,6 +191,8 @@ async def test_a_tool_whose_plane_is_not_there_is_refused_before_anything_begins
     with pytest.raises(windlass.UsageError, match="runs on plane 'far'"):
         async with windlass.open(tools=[far]):
             pass
+    with pytest.raises(windlass.UsageError, match="runs on plane 'mcp', which is for tools of MCP servers"):
+        await agent_of("done", tools=[windlass.tool(plane="mcp")(idle)]).run("go")
     async with windlass.open() as rt:
         with pytest.raises(windlass.UsageError, match="runs on plane 'far'"):
             await rt.session(agent, "s")

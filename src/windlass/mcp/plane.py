@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from windlass.events.errors import UsageError
 from windlass.events.tools.calls import CallBody
 from windlass.tools.context import ToolContext, ToolError
 from windlass.tools.planes.outcome import GONE, Outcome, failed, raised, returned, timed_out
@@ -23,6 +24,16 @@ PROGRESS_CHARS_MAX = 500
 
 class McpPlanes:
     """What a runtime is opened with: nothing, until a session has a server."""
+
+    own_tools = True
+    """Whether nobody else's tools run here."""
+
+    def check(self, tool: AnyTool) -> None:
+        """Raises `UsageError` for a tool that no server has."""
+        if not tool.options.source.startswith(SOURCE):
+            raise UsageError(
+                f"tool {tool.name!r} runs on plane 'mcp', which is for tools of MCP servers: leave plane= out"
+            )
 
     async def open(self, session: str) -> McpPlane:
         """A session's plane."""

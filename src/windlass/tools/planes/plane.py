@@ -55,7 +55,8 @@ class Planes:
                 continue
             kind = self.kinds.get(tool.options.plane)
             if kind is None:
-                known = ", ".join(sorted(self.kinds))
+                open_to_all = (name for name, each in self.kinds.items() if not getattr(each, "own_tools", False))
+                known = ", ".join(sorted(open_to_all))
                 raise UsageError(
                     f"tool {tool.name!r} runs on plane {tool.options.plane!r}: there are {known}; "
                     "name others in windlass.open(planes=...)"

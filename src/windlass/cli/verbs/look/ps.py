@@ -33,7 +33,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     options.add_store(parser)
     parser.add_argument("--state", choices=STATES, action="append", help="only sessions in this state (repeatable)")
-    parser.add_argument("--waiting", action="store_true", help="those that rest until a person answers, them or one below them")
+    parser.add_argument(
+        "--waiting", action="store_true", help="those that rest until a person answers, them or one below them"
+    )
     parser.add_argument("--agent", metavar="NAME", help="only sessions of this agent")
     parser.add_argument("--text", metavar="WORDS", help="only sessions with this in their id, title or agent")
     parser.add_argument("--tree", action="store_true", help="whole trees, child sessions below their parents")

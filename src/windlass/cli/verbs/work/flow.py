@@ -172,10 +172,12 @@ async def show_session(args: argparse.Namespace) -> int:
 
 def drawn(args: argparse.Namespace, graph: Any, statuses: dict[str, str]) -> bool:
     """Prints a diagram if one is wanted."""
+    from windlass.cli.terminal.text import put
     from windlass.runtime.flows.diagrams.mermaid import mermaid
     from windlass.runtime.flows.diagrams.svg import svg
 
     if not args.mermaid and not args.svg:
         return False
-    print((svg if args.svg else mermaid)(graph, statuses), end="")
+    for line in (svg if args.svg else mermaid)(graph, statuses).splitlines():
+        put(line)
     return True
