@@ -226,14 +226,23 @@ class Opener:
     @asynccontextmanager
     async def _claimed(self, slot: Slot) -> AsyncIterator[Owner]:
         """The owner of a session, which is claimed. Unless it drives the session in the end the session is given back,
-        whatever happened: also if whoever opens it is cancelled."""
+        whatever happened: also if whoever opens it is cancelled. One whose loop is gone can only see its lease run
+        out."""
         owner = self._owner(slot)
         await self._claim(owner)
         try:
             yield owner
-        finally:
-            if slot.driven is None or slot.driven.owner is not owner:
-                await owner.release()
+        except GeneratorExit:
+            raise
+        except BaseException:
+            await self._give_back(slot, owner)
+            raise
+        else:
+            await self._give_back(slot, owner)
+
+    async def _give_back(self, slot: Slot, owner: Owner) -> None:
+        if slot.driven is None or slot.driven.owner is not owner:
+            await owner.release()
 
     def _owner(self, slot: Slot) -> Owner:
         every = self._settings.snapshot_every
