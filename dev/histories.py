@@ -59,6 +59,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.kernel.session import ASK_PAY, HELPER, MODEL, TOOLS, Session, Settings, call, malformed  # noqa: E402
 from windlass.events.hooks import HookRuling  # noqa: E402
+from windlass.events.mcp import McpBody, McpConnected, McpTool  # noqa: E402
 from windlass.events.questions import Answer, AnswerBody, Question, QuestionBody  # noqa: E402
 from windlass.events.stored.record import digest_text  # noqa: E402
 from windlass.events.turns import OutputCheck, ReplyCall  # noqa: E402
@@ -541,11 +542,41 @@ def flows() -> Session:
     return session
 
 
+def servers() -> Session:
+    """MCP servers: one is connected, changes and is frozen, another is lost."""
+    session = Session()
+    known = McpBody(about="clock 1.0", tools=(McpTool(name="clock__now", tool="now", read_only=True),))
+    session.take(
+        McpConnected(
+            server="clock", status="connected", transport="stdio", launch="l1", listing="t1", tools=1, body=known
+        )
+    )
+    session.take(McpConnected(server="clock", status="frozen", transport="stdio", launch="l1", listing="t2"))
+    gone = McpBody(why="it does not answer")
+    session.take(McpConnected(server="far", status="lost", transport="http", launch="l2", body=gone))
+    return session
+
+
 SCENARIOS: dict[str, Callable[[], Session]] = {
     made.__name__: made
     for made in (
         *(tools, approvals, questions, failures, context, asides, owners),
-        *(fork, queue, output, toolset, children, trees, upgrades, marks, jobs, attention, schedules, skills, flows),
+        *(
+            fork,
+            queue,
+            output,
+            toolset,
+            children,
+            trees,
+            upgrades,
+            marks,
+            jobs,
+            attention,
+            schedules,
+            skills,
+            flows,
+            servers,
+        ),
     )
 }
 

@@ -25,6 +25,7 @@ from windlass.events.children import ChildBody, ChildFinished, ChildMoved, Child
 from windlass.events.commands import CommandRefused, PromptBody, PromptReceived, QueueBody, QueueEdited
 from windlass.events.context import CompactReceived, ContextArchived, ContextPagedIn, PageBody, UndoReceived
 from windlass.events.hooks import HookRuling
+from windlass.events.mcp import McpConnected
 from windlass.events.questions import Answer, AnswerBody, AnswerReceived, Question, QuestionBody
 from windlass.events.runs import CancelReceived, InterruptReceived, PartialBody, WakeReceived
 from windlass.events.sessions import (
@@ -460,6 +461,7 @@ def queue_edit(c: Chaos) -> Fact:
 
 
 MAKERS: dict[type[Fact], Callable[[Chaos], Fact]] = {
+    McpConnected: lambda c: McpConnected(server=c.one("ab"), status=c.one(("connected", "frozen", "lost")), transport="stdio", launch="l"),
     SessionStarted: lambda c: SessionStarted(command_id=c.command(), session_id="again", epoch=9, setup=Setup(agent=AgentRef(name="x"), model=MODEL)),
     SessionResumed: resumed,
     SessionForked: forked,
