@@ -59,9 +59,9 @@ sys.path.insert(0, str(ROOT))
 
 from tests.kernel.session import ASK_PAY, HELPER, MODEL, TOOLS, Session, Settings, call, malformed  # noqa: E402
 from windlass.events.hooks import HookRuling  # noqa: E402
-from windlass.events.mcp import McpBody, McpConnected, McpTool  # noqa: E402
 from windlass.events.questions import Answer, AnswerBody, Question, QuestionBody  # noqa: E402
 from windlass.events.stored.record import digest_text  # noqa: E402
+from windlass.events.tools.mcp import McpBody, McpConnected, McpTool  # noqa: E402
 from windlass.events.turns import OutputCheck, ReplyCall  # noqa: E402
 from windlass.events.values.attention import Attention, always  # noqa: E402
 from windlass.events.values.blocks import Text  # noqa: E402

@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 import windlass
-from windlass.events.mcp import McpConnected
+from windlass.events.tools.mcp import McpConnected
 from windlass.events.tools.toolset import ToolsetChanged
 from windlass.mcp.server import McpServer
 from windlass.testing.scripted import call

@@ -25,7 +25,6 @@ from windlass.events.children import ChildBody, ChildFinished, ChildMoved, Child
 from windlass.events.commands import CommandRefused, PromptBody, PromptReceived, QueueBody, QueueEdited
 from windlass.events.context import CompactReceived, ContextArchived, ContextPagedIn, PageBody, UndoReceived
 from windlass.events.hooks import HookRuling
-from windlass.events.mcp import McpConnected
 from windlass.events.questions import Answer, AnswerBody, AnswerReceived, Question, QuestionBody
 from windlass.events.runs import CancelReceived, InterruptReceived, PartialBody, WakeReceived
 from windlass.events.sessions import (
@@ -65,6 +64,7 @@ from windlass.events.tools.calls import (
 )
 from windlass.events.tools.jobs import JobBody, JobFinished, JobStarted, JobStatus, KillReceived
 from windlass.events.tools.labels import LabelsDeclassified
+from windlass.events.tools.mcp import McpConnected
 from windlass.events.tools.permissions import ApproverMissed, FeedbackBody, PermissionApproved, PermissionDenied
 from windlass.events.tools.toolset import MountReceived, UnmountReceived
 from windlass.events.turns import (

@@ -14,8 +14,8 @@ import pytest
 import windlass
 from tests.mcp_client.conftest import PATIENCE_S, PATIENT_MS
 from tests.mcp_client.test_connection import agreed, nothing, said
-from windlass.events.mcp import McpConnected
 from windlass.events.tools.calls import ToolFinished
+from windlass.events.tools.mcp import McpConnected
 from windlass.mcp.connection import Connection, Lost, NotConnected
 from windlass.mcp.server import McpServer
 from windlass.testing.scripted import ScriptedModel, call

@@ -18,9 +18,9 @@ from tests.mcp_client.conftest import PATIENCE_S, PATIENT_MS, gone
 from tests.mcp_client.test_connection import agreed, nothing, said
 from tests.mcp_client.test_sessions import events, of, until
 from tests.mcp_client.test_sessions import said as result_of
-from windlass.events.mcp import McpConnected
 from windlass.events.sessions import NoticeGiven
 from windlass.events.tools.calls import ToolFinished
+from windlass.events.tools.mcp import McpConnected
 from windlass.events.tools.toolset import ToolsetChanged
 from windlass.mcp.connection import Lost
 from windlass.mcp.server import McpServer

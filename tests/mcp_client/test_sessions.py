@@ -17,9 +17,9 @@ from tests.mcp_client.conftest import PATIENCE_S, Strange, gone
 from windlass import Agent, Policy
 from windlass.events.base import name_of
 from windlass.events.live import ToolProgressed
-from windlass.events.mcp import McpConnected
 from windlass.events.sessions import NoticeGiven
 from windlass.events.tools.calls import ToolFinished
+from windlass.events.tools.mcp import McpConnected
 from windlass.events.tools.permissions import McpDetail, PermissionRequested
 from windlass.events.tools.toolset import ToolsetChanged
 from windlass.mcp.config import Mcp

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from windlass.events.errors import UsageError
-from windlass.events.mcp import McpTool
+from windlass.events.tools.mcp import McpTool
 from windlass.events.tools.permissions import McpDetail
 from windlass.events.values.blocks import JsonObject
 from windlass.events.values.specs import ToolSpec, ToolText

@@ -71,6 +71,8 @@ SAID_BY_HOST_WITHIN: dict[str, tuple[str, ...]] = {"CallReceived": ("body", "pre
 UNREAD: dict[str, tuple[str, ...]] = {"PromptReceived": ("body", "attachments")}
 """What names files: they would be those of the machine that reads them, so a client sends their content instead."""
 
+FILES_HERE = "these are files of the server's machine: send the content as blocks"
+
 _BY_TAG = {tag_of(kind): kind for kind in WIRE_COMMANDS}
 
 
@@ -132,10 +134,21 @@ def _check_fields(plain: dict[str, Any], kind: type[Command]) -> None:
         raise WireError(f"$.{outer}.{inner}", "the server says this itself: leave it out")
     outer, inner = UNREAD.get(kind.__name__, ("", ""))
     if inner and isinstance(plain.get(outer), dict) and plain[outer].get(inner):
-        raise WireError(f"$.{outer}.{inner}", "these are files of the server's machine: send the content as blocks")
+        raise WireError(f"$.{outer}.{inner}", FILES_HERE)
+    if kind is QueueEdited:
+        _check_edits(plain)
     found = unknown_field(plain, kind)
     if found is not None:
         raise WireError(found.path, found.advice)
+
+
+def _check_edits(plain: dict[str, Any]) -> None:
+    """New texts of prompts name files no more than prompts do."""
+    body = plain.get("body")
+    edits = body.get("edits") if isinstance(body, dict) else None
+    for name, edit in edits.items() if isinstance(edits, dict) else ():
+        if isinstance(edit, dict) and edit.get("attachments"):
+            raise WireError(f"$.body.edits.{name[:40]}.attachments", FILES_HERE)
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from windlass.protocol.wire_events import live_bytes, record_bytes
 from windlass.runtime.api.session import Session
 from windlass.runtime.streams.subscribers import Told
 
+from .access.token_file import Token
 from .answer import GUARDED
 from .server_state import ServerState
 
@@ -29,8 +30,11 @@ RETRY_MS = 1_000
 class EventStream:
     """One client that follows one session."""
 
-    def __init__(self, server: ServerState, session: Session, after: int, *, live: bool, first: bytes = b"") -> None:
+    def __init__(
+        self, server: ServerState, session: Session, token: Token, after: int, *, live: bool, first: bytes = b""
+    ) -> None:
         self._server = server
+        self._token = token
         self._session = session
         self._after: str | int = after
         self._live = live
@@ -72,6 +76,8 @@ class EventStream:
         async for one in self._told():
             if isinstance(one, Live) and not self._live:
                 continue
+            if self._is_revoked():
+                return
             self._server.metrics.events += 1
             await send({"type": "http.response.body", "body": event_bytes(one), "more_body": True})
 
@@ -88,11 +94,17 @@ class EventStream:
                 return
             self._after = behind
 
+    def _is_revoked(self) -> bool:
+        """Whether the token that the stream was opened with has been taken away or changed since."""
+        return self._token not in self._server.tokens.tokens()
+
     async def _beat(self, send: Send) -> None:
-        """Shows that the stream is alive; ends if the client takes nothing any more."""
+        """Shows that the stream is alive; ends if the client takes nothing any more, or may not."""
         limits = self._server.limits
         while True:
             await asyncio.sleep(limits.heartbeat_s)
+            if self._is_revoked():
+                return
             try:
                 async with asyncio.timeout(limits.stall_s):
                     await send({"type": "http.response.body", "body": BEAT, "more_body": True})

@@ -12,6 +12,7 @@ from windlass.events.values.blocks import JsonObject
 from windlass.tools.types.convert import kind_of, step_text
 
 from .canonical_json import NotCanonical, canonical, digest
+from .schema_size import is_too_large
 
 __all__ = ["NotCanonical", "Validator", "canonical", "digest"]
 
@@ -44,6 +45,8 @@ class Validator:
     def _compile(self) -> Any:
         import jsonschema_rs
 
+        if is_too_large(self.schema):
+            raise UsageError(f"{self.owner}: its parameters refer to each other so often that nobody can check them")
         try:
             self._compiled = jsonschema_rs.validator_for(self.schema, retriever=_fetch_nothing)
         except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:

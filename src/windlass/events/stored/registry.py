@@ -17,7 +17,6 @@ from windlass.events import (
     context,
     flows,
     hooks,
-    mcp,
     questions,
     runs,
     schedules,
@@ -30,7 +29,7 @@ from windlass.events import (
     workspace,
 )
 from windlass.events.base import Command, Decision, Event, Fact, tag_of
-from windlass.events.tools import calls, jobs, labels, permissions, toolset
+from windlass.events.tools import calls, jobs, labels, mcp, permissions, toolset
 
 MODULES: tuple[ModuleType, ...] = (
     sessions,

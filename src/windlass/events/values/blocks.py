@@ -11,7 +11,9 @@ import msgspec
 
 JsonObject = dict[str, Any]
 
-Nat = Annotated[int, msgspec.Meta(ge=0)]
+INT_MAX = 2**63 - 1
+"""The largest whole number that every form of a log can hold."""
+Nat = Annotated[int, msgspec.Meta(ge=0, le=INT_MAX)]
 """A whole number that is not negative."""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from windlass.events.base import Fraction, Nat
+from windlass.events.values.blocks import INT_MAX
 
 from .access import Access
 from .attention import Attention
@@ -36,7 +37,7 @@ Routing = Literal["agent", "auto"]
 Behavior = Literal["steer", "follow_up"]
 OnBusy = Literal["enqueue", "steer", "interrupt", "reject"]
 
-Positive = Annotated[int, msgspec.Meta(gt=0)]
+Positive = Annotated[int, msgspec.Meta(gt=0, le=INT_MAX)]
 
 
 ChildMode = Literal["foreground", "background", "detached"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from windlass.events.errors import Refused
-from windlass.events.mcp import McpConnected, McpStatus
+from windlass.events.tools.mcp import McpConnected, McpStatus
 from windlass.kernel.part import Part, Row
 from windlass.kernel.phases import STARTED
 

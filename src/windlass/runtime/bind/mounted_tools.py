@@ -33,20 +33,20 @@ def tools_of(things: Iterable[Any]) -> list[AnyTool]:
     return [as_tool(thing) for thing in resolved(things)]
 
 
-def mounted_by_client(command: MountReceived, state: State, local_code: LocalCode) -> MountReceived:
+def mounted_by_client(command: MountReceived, state: State, bound: Bound) -> MountReceived:
     """A mount as a client may ask for it: whatever it says, its tools are run by clients. What the author gave cannot
-    be replaced by it."""
+    be replaced by it, not even if it was taken away."""
     texts = {text.name: text for text in command.body.tools} if command.body is not None else {}
     source = f"{CLIENT}{command.actor or command.source or 'unknown'}"
     made = []
     for spec in command.tools:
         known = state.toolset.tools.get(spec.name)
-        if known is not None and not known.source.startswith(CLIENT):
+        if spec.name in bound.tools or (known is not None and not known.source.startswith(CLIENT)):
             raise Refused("collision", f"the tool {spec.name!r} is not a client's to replace: give yours another name")
         if spec.name not in texts:
             raise Refused("no_content", f"tool {spec.name!r} needs a description and a schema to be offered")
         made.append(client_tool(spec, texts[spec.name], source))
-    return msgspec.structs.replace(command, tools=local_code.bring(made))
+    return msgspec.structs.replace(command, tools=bound.local_code.bring(made))
 
 
 def present(bound: Bound, state: State, local_code: LocalCode) -> tuple[ToolSpec, ...]:

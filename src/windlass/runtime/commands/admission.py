@@ -97,7 +97,7 @@ async def admitted(
         case MountReceived():
             own = bound.local_code.mounting.get(command.command_id)
             if own is None:
-                return mounted_by_client(command, state, bound.local_code)
+                return mounted_by_client(command, state, bound)
             return msgspec.structs.replace(command, tools=own)
         case SkillReceived():
             if bound.skills is None:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from windlass.events.errors import UsageError
-from windlass.events.mcp import McpConnected, McpTool
 from windlass.events.stored import codec
+from windlass.events.tools.mcp import McpConnected, McpTool
 from windlass.events.tools.toolset import MountReceived
 from windlass.events.values.specs import ToolSpec
 from windlass.mcp.offered_tools import SOURCE, recalled

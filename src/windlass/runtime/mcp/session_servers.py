@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from windlass.events.errors import CommandTaken, Refused
-from windlass.events.mcp import McpBody, McpConnected, McpStatus
 from windlass.events.sessions import NoticeGiven
+from windlass.events.tools.mcp import McpBody, McpConnected, McpStatus
 from windlass.events.tools.toolset import MountReceived, ToolBody, UnmountReceived
 from windlass.mcp.config import Mcp
 from windlass.mcp.connection import Connection, NotConnected

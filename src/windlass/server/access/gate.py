@@ -42,6 +42,8 @@ class Gate:
     def check_place(self, headers: Headers) -> dict[str, str]:
         """What is to be said to a browser of another origin that is allowed. Raises `Problem` for a host that is not
         ours and for an origin that is not allowed."""
+        if "content-length" in headers and "transfer-encoding" in headers:
+            raise self._refused(400, "usage", "a body has a length or is sent in pieces, not both")
         found = HOST.match(headers.get("host", ""))
         name = (found["six"] or found["name"]).lower() if found is not None else ""
         if name not in self._names:

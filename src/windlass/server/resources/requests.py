@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from windlass.events.base import Command
 from windlass.events.questions import Answer as QuestionAnswer
-from windlass.events.questions import AnswerBody
-from windlass.events.tools.permissions import Scope
+from windlass.events.questions import AnswerBody, AnswerReceived
+from windlass.events.tools.permissions import PermissionApproved, PermissionDenied, Scope
 from windlass.events.values.specs import WorkMode
 from windlass.protocol.wire_commands import read_command
 from windlass.runtime.api.approvals import PermissionAsk, QuestionAsk
@@ -76,7 +77,7 @@ async def send_command(call: Call) -> Answer:
     )
     call.require(role_for(command))
     await Sent(session, command)
-    return await _accepted(session, command.command_id)
+    return await _accepted(session, command.command_id, type(command), command.actor)
 
 
 async def list_requests(call: Call) -> Answer:
@@ -103,6 +104,7 @@ async def answer_request(call: Call) -> Answer:
         case "approve":
             if given.digest is None:
                 raise Problem(422, "malformed", "$.digest: say what you approve: its digest", path="$.digest")
+            kind: type[Command] = PermissionApproved
             await session.approve(
                 name,
                 scope=given.scope,
@@ -114,8 +116,10 @@ async def answer_request(call: Call) -> Answer:
                 auth="token",
             )
         case "deny":
+            kind = PermissionDenied
             await session.deny(name, given.feedback, stop=given.stop, command_id=command_id, actor=actor, auth="token")
         case _:
+            kind = AnswerReceived
             await session.answer(
                 name,
                 _answered(given),
@@ -126,7 +130,7 @@ async def answer_request(call: Call) -> Answer:
                 actor=actor,
                 auth="token",
             )
-    return await _accepted(_asker(session, name), command_id)
+    return await _accepted(_asker(session, name), command_id, kind, actor)
 
 
 def _asker(session: Session, name: str) -> Session:
@@ -152,8 +156,17 @@ def _command_id(call: Call, session: Session) -> str:
     return given
 
 
-async def _accepted(session: Session, command_id: str) -> Answer:
-    seq = await session.runtime.host.log.taken_at(session.key, command_id)
+async def _accepted(session: Session, command_id: str, kind: type[Command], actor: str) -> Answer:
+    """The acknowledgement of a command that is kept. Raises `Problem` if another one was kept under its id before."""
+    log = session.runtime.host.log
+    seq = await log.taken_at(session.key, command_id)
+    if seq is not None:
+        taken = await log.event_at(session.key, seq)
+        if isinstance(taken, Command) and (type(taken) is not kind or taken.actor != actor):
+            why = (
+                f"the key {command_id!r} is that of another command, in record {seq}: nothing was done; use another key"
+            )
+            raise Problem(409, "key_reused", why)
     accepted = Accepted(command_id=command_id, session_id=session.session_id, seq=seq)
     return told(accepted, 200 if seq is not None else 202)
 

@@ -143,7 +143,7 @@ async def follow_events(call: Call) -> EventStream:
     first = b""
     if asked.permissions or asked.questions:
         first = b"event: requests\ndata: %s\n\n" % told(asked).body
-    return EventStream(call.server, session, seq, live=call.flag("live", True), first=first)
+    return EventStream(call.server, session, call.token, seq, live=call.flag("live", True), first=first)
 
 
 async def get_result(call: Call) -> Answer:

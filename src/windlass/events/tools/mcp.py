@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from windlass.events.base import Category, Fact, Nat
 from windlass.events.values.blocks import Value
-
-from .base import Category, Fact, Nat
 
 McpStatus = Literal["connected", "frozen", "failed", "lost"]
 """It is there and trusted; it is not what was trusted, so that its tools are not offered; it could not be had; or it
