@@ -212,3 +212,67 @@ async def test_a_server_that_drains_is_not_ready_and_takes_nothing_on(tmp_path):
         assert (await admin.ask("POST", "/v1/sessions/a/commands", json=PROMPT)).json["code"] == "draining"
         assert (await admin.get("/v1/health"))["status"] == "ok"
         assert (await admin.get("/v1/sessions/a/verify"))["sound"]
+
+
+# --- what an attacker tried ---
+
+
+async def test_a_key_that_somebody_took_for_another_command_is_said_to_be(tmp_path):
+    async with serving(tmp_path, [clerk()]) as running:
+        admin, driver = running.client(), running.client("drive", name="dan")
+        await admin.begin("a")
+        await admin.prompt("a")
+        asked = await admin.asked("a")
+        title = {"type": "change.received", "change": {"what": "title", "title": "mine"}}
+        await driver.post("/v1/sessions/a/commands", title, "deny-it")
+        place = f"/v1/sessions/a/requests/{asked['request_id']}"
+        headers = {"Idempotency-Key": "deny-it"}
+        said = await admin.ask("POST", place, json={"decision": "deny"}, headers=headers)
+        assert (said.status, said.json["code"]) == (409, "key_reused")
+        again = await driver.ask("POST", "/v1/sessions/a/commands", json={"type": "cancel.received"}, headers=headers)
+        assert (again.status, again.json["code"]) == (409, "key_reused")
+        assert (await admin.asked("a"))["request_id"] == asked["request_id"]
+
+
+async def test_a_driver_puts_no_tool_of_its_own_in_the_place_of_the_authors(tmp_path):
+    async with serving(tmp_path, [clerk()]) as running:
+        admin, driver = running.client(), running.client("drive", name="dan")
+        await admin.begin("a")
+        await driver.post("/v1/sessions/a/commands", {"type": "unmount.received", "tools": ["pay"]})
+        mount = {
+            "type": "mount.received",
+            "tools": [{"name": "pay"}],
+            "body": {"tools": [{"name": "pay", "description": "Pays.", "parameters": {"type": "object"}}]},
+        }
+        said = await driver.ask("POST", "/v1/sessions/a/commands", json=mount)
+        assert (said.status, said.json["code"]) == (409, "collision")
+
+
+async def test_a_schema_that_stands_for_more_than_can_be_checked_is_refused_at_once(tmp_path):
+    levels = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(60)}
+    schema = {"type": "object", "$ref": "#/$defs/d0", "$defs": {**levels, "d60": {}}}
+    mount = {
+        "type": "mount.received",
+        "tools": [{"name": "bomb"}],
+        "body": {"tools": [{"name": "bomb", "description": "Waits.", "parameters": schema}]},
+    }
+    async with serving(tmp_path, [clerk()]) as running:
+        admin = running.client()
+        await admin.begin("a")
+        said = await admin.ask("POST", "/v1/sessions/a/commands", json=mount)
+        assert "refer to each other" in said.json["detail"]
+        mount["tools"] = [{"name": "bomb", "timeout_ms": 10**30}]
+        assert (await admin.ask("POST", "/v1/sessions/a/commands", json=mount)).status == 422
+
+
+async def test_new_texts_of_prompts_name_no_files_and_a_body_has_one_length(tmp_path):
+    async with serving(tmp_path, [clerk()]) as running:
+        admin = running.client()
+        await admin.begin("a")
+        edit = {"content": [{"type": "text", "text": "x"}], "attachments": [{"type": "file", "path": "/etc/shadow"}]}
+        said = await admin.ask(
+            "POST",
+            "/v1/sessions/a/commands",
+            json={"type": "queue.edited", "order": [], "body": {"edits": {"k": edit}}},
+        )
+        assert (said.status, said.json["path"]) == (422, "$.body.edits.k.attachments")

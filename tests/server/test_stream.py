@@ -183,7 +183,7 @@ async def test_a_reader_that_was_too_slow_for_what_is_at_hand_goes_on_with_the_l
         await running.client().begin("a")
         session = await (await running.server.tenants.runtime("default")).get("a")
         held = Held()
-        stream = EventStream(running.server.state, session, 0, live=False)
+        stream = EventStream(running.server.state, session, running.server.tokens.tokens()[0], 0, live=False)
         following = asyncio.ensure_future(stream.run(held.receive, held.send, {}))
         await held.blocked.wait()
         for number in range(BUFFER_MAX // 2 + 100):  # each is two records
@@ -211,3 +211,14 @@ async def test_streams_end_when_the_server_stops_and_so_many_may_be_open(tmp_pat
 
 async def ended(stream: Stream) -> bool:
     return await stream.next() is None
+
+
+async def test_a_stream_ends_when_its_token_is_taken_away(tmp_path):
+    async with serving(tmp_path, [clerk(ask=False)]) as running:
+        admin, reader = running.client(), running.client("read", name="rae")
+        await admin.begin("a")
+        async with reader.stream("a", None) as stream:
+            assert (await stream.record())["event"]["type"] == "session.started"
+            running.server.tokens.revoke("rae")
+            await admin.prompt("a")
+            assert await stream.next() is None

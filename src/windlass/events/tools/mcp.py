@@ -38,8 +38,11 @@ class McpConnected(Fact, frozen=True, kw_only=True, tag="mcp.connected"):
 
     CATEGORY: ClassVar[Category] = "ipc"
     server: str
+    """The server, by the name that the agent has for it."""
     status: McpStatus
+    """How it stands from here on."""
     transport: McpTransport
+    """How it is reached."""
     launch: str
     """The digest of its command or address."""
     listing: str = ""
