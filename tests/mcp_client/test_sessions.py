@@ -22,9 +22,9 @@ from windlass.events.sessions import NoticeGiven
 from windlass.events.tools.calls import ToolFinished
 from windlass.events.tools.permissions import McpDetail, PermissionRequested
 from windlass.events.tools.toolset import ToolsetChanged
-from windlass.mcp.config import Mcp
+from windlass.mcp.config import Mcp, servers_of_file
 from windlass.mcp.server import McpServer
-from windlass.mcp.trust import TrustRecords
+from windlass.mcp.trust import Sight, TrustRecords, key_of, sight_of
 from windlass.testing.scripted import ScriptedModel, call
 
 ALLOW = windlass.ALLOW_ALL
@@ -296,13 +296,67 @@ async def test_servers_of_a_workspace_are_started_only_if_it_is_trusted(
     server = strange.server()
     config = {"mcpServers": {"strange": {"command": server.command, "args": list(server.args)}}}
     (folder / ".mcp.json").write_text(windlass_json(config))
-    helper = Agent("helper", ScriptedModel(["one", "two"]), mcp=True)
+    helper = Agent("helper", ScriptedModel(["one", "two", "three"]), mcp=True)
     async with windlass.open(str(tmp_path / "work.db"), agents=[helper]) as runtime:
         session = await runtime.session(helper, "one", workspace=str(folder))
         assert (await session.state()).mcp.servers == {}
         assert strange.notes("begins") == []
         session = await runtime.session(helper, "two", workspace=str(folder), trusted=True)
+        assert (await session.state()).mcp.servers["strange"].status == "frozen"
+        assert strange.notes("begins") == []
+        for _ in ("how it is started", "what it lists"):
+            agree_to_all()
+            await session.prompt("go")
+            await session.wait_idle()
         assert (await session.state()).mcp.servers["strange"].status == "connected"
+
+
+def agree_to_all() -> None:
+    """A person trusts whatever was seen."""
+    records = TrustRecords()
+    for record in records.all():
+        records.agree(record, by="a person")
+
+
+async def test_the_file_of_a_workspace_does_not_say_how_far_it_is_trusted(
+    strange: Strange, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    server = strange.server()
+    config = {
+        "command": server.command,
+        "args": list(server.args),
+        "env": {"TOKEN": "${token}"},
+        "trust": "source",
+        "read_only": ["*"],
+        "contracts": {"*": "pure"},
+    }
+    (folder / ".mcp.json").write_text(windlass_json({"mcpServers": {"strange": config}}))
+    # That some code names the same file, and takes what it sees first, is no word of a person either.
+    TrustRecords().trust(*first_sight_of(folder / ".mcp.json"), by="first sight")
+    helper = Agent("helper", ScriptedModel(["one", "two", "three"]), mcp=True)
+    secrets = {"token": "a-secret-of-the-runtime"}
+    async with windlass.open(str(tmp_path / "work.db"), agents=[helper], secrets=secrets) as runtime:
+        session = await runtime.session(helper, "one", workspace=str(folder), trusted=True)
+        told = [each.message for each in of(NoticeGiven, await events(session))]
+        assert "'strange' of the workspace: trust, read_only, contracts passed over" in told[0]
+        assert "nobody has trusted it yet" in told[1]
+        assert strange.notes("begins") == []  # so it has no secret either
+        (record,) = TrustRecords().all()
+        assert record.before is None
+        for _ in ("how it is started", "what it lists"):
+            agree_to_all()
+            await session.prompt("go")
+            await session.wait_idle()
+        spec = (await session.state()).toolset.tools["strange__echo"]
+    assert spec.contract == "at_most_once"
+    assert spec.traits == ("read", "write", "execute", "egress")
+
+
+def first_sight_of(file: pathlib.Path) -> tuple[McpServer, str, Sight]:
+    (server,) = servers_of_file(file)
+    return server, key_of(server, ""), sight_of(server)
 
 
 async def test_a_session_that_is_interrupted_cancels_its_call(strange: Strange, tmp_path: pathlib.Path) -> None:

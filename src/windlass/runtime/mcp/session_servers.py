@@ -20,7 +20,7 @@ from windlass.mcp.offered_tools import PLANE, SOURCE, about_of, offered, visible
 from windlass.mcp.plane import McpPlane
 from windlass.mcp.server import McpServer
 from windlass.mcp.tool_list import Listing
-from windlass.mcp.trust import TrustRecords, key_of, sight_of
+from windlass.mcp.trust import UNASKED, TrustRecords, key_of, sight_of
 from windlass.runtime.bind.builtin_tools import CATALOGUE_TOOLS, builtin
 from windlass.runtime.bind.local_code import weighed
 
@@ -76,8 +76,8 @@ class SessionServers:
         all. One that failed a moment ago is left alone, unless the session is being opened."""
         async with self._lock:
             await self._record_lost()
-            servers, problem = await asyncio.to_thread(configured, self._config, self._place())
-            if problem:
+            servers, problems = await asyncio.to_thread(configured, self._config, self._place())
+            for problem in problems:
                 await self._tell("mcp_config", problem)
             plane = await self._tools.plane(PLANE)
             assert isinstance(plane, McpPlane), "every runtime has the plane of MCP tools"
@@ -164,7 +164,7 @@ class SessionServers:
             standing = await asyncio.to_thread(self._records.standing, server, key, listing)
         if standing == "new" and server.trust == "first_sight":
             with contextlib.suppress(OSError):  # a machine that keeps nothing sees each server for the first time
-                await asyncio.to_thread(self._records.trust, server, key, sight_of(server, listing), "first sight")
+                await asyncio.to_thread(self._records.trust, server, key, sight_of(server, listing), UNASKED)
             standing = "trusted"
         if standing == "trusted":
             connection.agreed = listing.digest

@@ -150,7 +150,7 @@ def trust(args: argparse.Namespace) -> int:
     for record in waiting:
         assert record.seen is not None
         put(f"{spelt(name)}, from {spelt(record.key.partition(' of ')[2])}")
-        for line in changes(record.trusted, record.seen):
+        for line in changes(record.before, record.seen):
             put(spelt(line))
         if not args.yes and not _agreed(name):
             put(f"{spelt(name)}: not trusted")
