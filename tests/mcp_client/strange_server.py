@@ -94,6 +94,8 @@ def call(request: dict[str, Any]) -> None:
             answer(request, "x" * int(told("size") or 0))
         case "environment":
             answer(request, json.dumps(dict(os.environ)))
+        case "structured":
+            answer(request, "structured", structuredContent=json.loads(told("structured.json") or "{}"))
         case name:
             answer(request, f"no tool {name}", isError=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -164,6 +165,19 @@ async def test_a_message_beyond_all_bounds_ends_the_connection(
     with pytest.raises(Lost, match="it sent a message of more than 65536 bytes"):
         await connection.call("strange__large", {}, nothing)
     await gone(int(strange.notes("begins")[0].split()[1]))
+    await connection.close()
+
+
+async def test_a_servers_own_schema_of_its_results_is_not_run(strange: Strange) -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
+    tool = {"name": "structured", "inputSchema": {"type": "object"}, "outputSchema": schema}
+    strange.tell("tools.json", json.dumps([tool]))
+    strange.tell("structured.json", json.dumps({"x": "a" * 24 + "!"}))  # a second; each letter more doubles it
+    connection = await agreed(strange.server())
+    answer = await connection.call("strange__structured", {}, nothing)
+    assert (said(answer), answer.structured_content) == ("structured", {"x": "a" * 24 + "!"})
+    await connection.relist()
+    assert said(await connection.call("strange__structured", {}, nothing)) == "structured"
     await connection.close()
 
 
