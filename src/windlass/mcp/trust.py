@@ -19,6 +19,7 @@ from .tool_list import ListedTool, Listing
 RECORD_BYTES_MAX = 64 * 1024 * 1024
 DIFF_LINES_MAX = 400
 WINDLASS = "windlass"
+UNSHOWN = "its list differs in what no line shows: the ends of lines, or tools that are left out"
 UNASKED = "first sight"
 """Who trusted a server that no person was asked about."""
 
@@ -170,9 +171,9 @@ def _read(path: str, key: str | None = None) -> Record | None:
 # --- diffs ---
 
 
-def changes(before: Sight | None, now: Sight) -> list[str]:
+def changes(before: Sight | None, now: Sight, *, lines_max: int | None = DIFF_LINES_MAX) -> list[str]:
     """What is different about a server from what was trusted, as the lines of a diff: how it is reached, then each tool
-    whole. A list that was not asked for is not compared."""
+    whole. A list that was not asked for is not compared. Whoever is to agree is shown all of it (`lines_max=None`)."""
     lines = _diff("how it is reached", _launch_lines(before), _launch_lines(now))
     if now.listing_digest:
         old = {tool.name: tool for tool in before.tools} if before is not None else {}
@@ -180,9 +181,9 @@ def changes(before: Sight | None, now: Sight) -> list[str]:
         for name in (*old, *(name for name in new if name not in old)):
             lines += _diff(f"tool {name}", _tool_lines(old.get(name)), _tool_lines(new.get(name)))
         if not lines and before is not None and before.listing_digest != now.listing_digest:
-            lines += _diff("the order of the tools", list(old), list(new))
-    if len(lines) > DIFF_LINES_MAX:
-        lines = [*lines[:DIFF_LINES_MAX], f"… {len(lines) - DIFF_LINES_MAX} more lines"]
+            lines += _diff("the order of the tools", list(old), list(new)) or [UNSHOWN]
+    if lines_max is not None and len(lines) > lines_max:
+        lines = [*lines[:lines_max], f"… {len(lines) - lines_max} more lines"]
     return lines
 
 
@@ -209,7 +210,7 @@ def _tool_lines(tool: ListedTool | None) -> list[str]:
         if value:
             shown = msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=1).decode()
             lines += [f"{what}: {line}" if index == 0 else line for index, line in enumerate(shown.splitlines())]
-    return lines
+    return lines or ["(nothing is said of it)"]
 
 
 def _text(value: Any) -> str:
