@@ -23,7 +23,9 @@ from windlass.events.tools.calls import ToolFinished
 from windlass.events.tools.permissions import McpDetail, PermissionRequested
 from windlass.events.tools.toolset import ToolsetChanged
 from windlass.mcp.config import Mcp, servers_of_file
+from windlass.mcp.offered_tools import visible
 from windlass.mcp.server import McpServer
+from windlass.mcp.tool_list import tool_names
 from windlass.mcp.trust import Sight, TrustRecords, key_of, sight_of
 from windlass.testing.scripted import ScriptedModel, call
 
@@ -102,6 +104,27 @@ async def test_what_a_model_is_told_is_bounded_and_marked_as_a_strangers(
     assert len(shown.description) < 2200
     assert "\u200b" not in shown.description
     assert "\U000e0041" not in shown.description
+
+
+@pytest.mark.parametrize(
+    "sign", [*"\ufe00\ufe0f\xad\u034f\u061c\u115f\u1160\u180e\u3164\u200b", "\U000e0100", "\U000e01ef", "\U000e0041"]
+)
+def test_what_people_do_not_see_is_taken_out(sign: str) -> None:
+    assert visible(f"a{sign}b") == "ab"
+    assert visible("ä ß 한 \ufe10 \ufe70\n") == "ä ß 한 \ufe10 \ufe70\n"
+
+
+async def test_tools_whose_names_meet_are_both_left_out(strange: Strange, tmp_path: pathlib.Path) -> None:
+    (safe,) = tool_names("strange", ["go.x"])
+    names = ["go.x", safe.removeprefix("strange__"), "other"]
+    strange.tell("tools.json", windlass_json([{"name": name, "inputSchema": {"type": "object"}} for name in names]))
+    async with at_work(agent(strange, "done"), tmp_path) as session:
+        found = await events(session)
+    (connected,) = of(McpConnected, found)
+    assert [each.name for each in connected.body.tools] == ["strange__other"]
+    (notice,) = of(NoticeGiven, found)
+    assert f"go.x: {names[1]} would have the same name here" in notice.message
+    assert f"{names[1]}: go.x would have the same name here" in notice.message
 
 
 def windlass_json(value: Any) -> str:
