@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 FOLDER = sys.argv[1]
@@ -114,6 +115,11 @@ def take(request: dict[str, Any]) -> None:
             )
         case "tools/list":
             send({"id": request["id"], "result": {"tools": listed()}})
+            note("lists")
+            if told("restless") is not None:
+                with open(path("more.json"), "w") as file:
+                    json.dump([{"name": f"extra_{time.monotonic_ns()}", "inputSchema": NOTHING}], file)
+                send({"method": "notifications/tools/list_changed"})
         case "tools/call":
             threading.Thread(target=call, args=(request,), daemon=True).start()
         case "notifications/cancelled":

@@ -30,6 +30,8 @@ from windlass.mcp.trust import Sight, TrustRecords, key_of, sight_of
 from windlass.testing.scripted import ScriptedModel, call
 
 ALLOW = windlass.ALLOW_ALL
+FEW = 4
+"""How often a session may look at a server for one prompt; one that changes without end would be asked hundreds of times."""
 
 
 def agent(strange: Strange, *replies: Any, policy: Policy = ALLOW, **server: Any) -> Agent:
@@ -238,6 +240,36 @@ async def test_a_changed_list_freezes_the_tools_until_a_person_agrees(strange: S
         state = await session.state()
     assert state.mcp.servers["strange"].status == "connected"
     assert "strange__extra" in state.toolset.tools
+
+
+async def test_a_server_that_changes_without_end_is_frozen_once(strange: Strange, tmp_path: pathlib.Path) -> None:
+    strange.tell("restless")
+
+    async def nap() -> str:
+        await asyncio.sleep(1)
+        return "rested"
+
+    model = ScriptedModel([call("nap"), "one", "two", "three"])
+    helper = Agent("helper", model, tools=[nap], policy=ALLOW, mcp=[strange.server()])
+    async with at_work(helper, tmp_path) as session:
+        await session.prompt("go")
+        await session.wait_idle()
+        found = await events(session)
+        assert [each.status for each in of(McpConnected, found)] == ["connected", "frozen"]
+        lists = len(strange.notes("lists"))
+        assert lists <= FEW
+        # It is asked again when the session has rested.
+        await session.prompt("go on")
+        await session.wait_idle()
+        found = await events(session)
+        assert [each.status for each in of(McpConnected, found)] == ["connected", "frozen"]
+        assert lists < len(strange.notes("lists")) <= lists + FEW
+        # One that has come to rest is there again if it lists what was trusted.
+        strange.untell("restless")
+        strange.tell("more.json", "[]")
+        await session.prompt("go on")
+        await session.wait_idle()
+        assert (await session.state()).mcp.servers["strange"].status == "connected"
 
 
 async def test_a_frozen_server_stays_frozen_in_the_next_process(strange: Strange, tmp_path: pathlib.Path) -> None:

@@ -77,6 +77,11 @@ class Connection:
         return self._client is not None and not self._over.is_set() and not self._ending
 
     @property
+    def stale(self) -> bool:
+        """Whether it said that its list is another one than it gave."""
+        return self._stale
+
+    @property
     def as_agreed(self) -> bool:
         """Whether it is connected, and nothing of it is other than was agreed to."""
         return self.connected and not self._stale and self.listing is not None and self.listing.digest == self.agreed

@@ -62,8 +62,8 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 def tool_names(server: str, names: Iterable[str]) -> list[str]:
     """`server__tool` for each tool of a server, in letters and lengths that every provider takes. A name that must be
-    changed for that gets a mark of what it was. Names that a server chose so that they meet all the same are taken out by
-    `listed`."""
+    changed for that gets a mark of what it was. Names that a server chose so that they meet all the same
+    are taken out by `listed`."""
     made = []
     for name in names:
         plain = f"{server}__{name}"
