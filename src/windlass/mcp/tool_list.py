@@ -76,10 +76,11 @@ def tool_names(server: str, names: Iterable[str]) -> list[str]:
     return made
 
 
-def listed(server: str, tools: Iterable[Any], *, about: str = "", protocol: str = "") -> Listing:
-    """The list that a server gave, as objects of the `mcp` package. Twins, and what is too large, are left out."""
+def listed(server: str, tools: Iterable[Any], *, about: str = "", protocol: str = "", cut: str = "") -> Listing:
+    """The list that a server gave, as objects of the `mcp` package. Twins, and what is too large, are left out; `cut`
+    says why the server was not asked for the rest."""
     found: dict[str, ListedTool] = {}
-    left_out: list[str] = []
+    left_out = [f"whatever follows: {cut}"] if cut else []
     for tool in tools:
         name = str(tool.name)[:200]
         if len(found) >= TOOLS_MAX:
