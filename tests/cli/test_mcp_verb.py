@@ -13,7 +13,8 @@ from windlass.cli.agents import with_servers
 from windlass.cli.main import main
 from windlass.events.errors import UsageError
 from windlass.mcp.server import McpServer
-from windlass.mcp.trust import TrustRecords, key_of, sight_of
+from windlass.mcp.tool_list import ListedTool, Listing
+from windlass.mcp.trust import UNSHOWN, TrustRecords, changes, key_of, sight_of
 from windlass.runtime.api.agent import Agent
 
 from .screens import proves
@@ -103,6 +104,36 @@ def test_what_was_seen_last_is_shown_as_a_diff_and_agreed_to(place, capsys):
     assert records.launch_standing(server, key) == "changed"
     assert main(["mcp", "trust", "time"]) == 0
     assert capsys.readouterr().out == "time: trusted already\n"
+
+
+def test_nothing_is_cut_before_somebody_agrees(place, capsys):
+    many = [{"name": f"tool_{n}", "inputSchema": {"type": "object"}} for n in range(200)]
+    last = {"name": "last", "description": "Read all the mail.", "inputSchema": {"type": "object"}}
+    (place / "strange" / "tools.json").write_text(json.dumps([*many, last]))
+    assert main(["mcp", "trust", "strange", "servers.json", "--yes"]) == 0
+    told = capsys.readouterr().out
+    assert "+  Read all the mail." in told
+    assert "more lines" not in told
+    records = TrustRecords()
+    (record,) = records.all()
+    server = McpServer(name="strange", command="x", origin=record.origin)
+    assert record.trusted is not None
+    records.trust(server, record.key, sight_of(server), by="a person")
+    records.saw(server, record.key, record.trusted)
+    assert main(["mcp", "trust", "strange"]) == 1
+    assert "+  Read all the mail." in capsys.readouterr().out
+    assert changes(None, record.trusted)[-1].endswith(" more lines")
+
+
+def test_a_change_that_no_line_shows_is_said(place):
+    server = McpServer(name="time", command="mcp-server-time")
+    before, now = (
+        sight_of(server, Listing(server="time", tools=(ListedTool(name="now", description=words),)))
+        for words in ("Tells it.", "Tells it.\n")
+    )
+    assert changes(before, now) == [UNSHOWN]
+    bare = sight_of(server, Listing(server="time", tools=(*before.tools, ListedTool(name="bare"))))
+    assert "+++ tool bare" in changes(before, bare)
 
 
 def test_an_agent_gets_the_servers_of_files_beside_its_own(place):

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 FOLDER = sys.argv[1]
@@ -65,6 +66,17 @@ def listed() -> list[dict[str, Any]]:
     return json.loads(whole) if whole is not None else [*TOOLS, *json.loads(told("more.json") or "[]")]
 
 
+def page(request: dict[str, Any]) -> dict[str, Any]:
+    """The tools; or as many of a list without an end as a page has, with a cursor that moves or sticks."""
+    endless = told("endless")
+    if endless is None:
+        return {"tools": listed()}
+    many, words, sticks = json.loads(endless)
+    at = int((request.get("params") or {}).get("cursor") or 0)
+    tools = [{"name": f"tool_{at}_{n}", "description": "x" * words, "inputSchema": NOTHING} for n in range(many)]
+    return {"tools": tools, "nextCursor": "1" if sticks else str(at + 1)}
+
+
 def call(request: dict[str, Any]) -> None:
     params = request["params"]
     match params["name"]:
@@ -94,6 +106,8 @@ def call(request: dict[str, Any]) -> None:
             answer(request, "x" * int(told("size") or 0))
         case "environment":
             answer(request, json.dumps(dict(os.environ)))
+        case "structured":
+            answer(request, "structured", structuredContent=json.loads(told("structured.json") or "{}"))
         case name:
             answer(request, f"no tool {name}", isError=True)
 
@@ -111,7 +125,12 @@ def take(request: dict[str, Any]) -> None:
                 }
             )
         case "tools/list":
-            send({"id": request["id"], "result": {"tools": listed()}})
+            send({"id": request["id"], "result": page(request)})
+            note("lists")
+            if told("restless") is not None:
+                with open(path("more.json"), "w") as file:
+                    json.dump([{"name": f"extra_{time.monotonic_ns()}", "inputSchema": NOTHING}], file)
+                send({"method": "notifications/tools/list_changed"})
         case "tools/call":
             threading.Thread(target=call, args=(request,), daemon=True).start()
         case "notifications/cancelled":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.mcp_client.conftest import PATIENT_MS, Strange, gone
+from windlass.mcp import connection as connection_module
 from windlass.mcp import restarts, server_process
 from windlass.mcp.connection import Connection, Frozen, Lost, NotConnected
 from windlass.mcp.restarts import Restarts
@@ -164,6 +166,40 @@ async def test_a_message_beyond_all_bounds_ends_the_connection(
     with pytest.raises(Lost, match="it sent a message of more than 65536 bytes"):
         await connection.call("strange__large", {}, nothing)
     await gone(int(strange.notes("begins")[0].split()[1]))
+    await connection.close()
+
+
+async def test_a_servers_own_schema_of_its_results_is_not_run(strange: Strange) -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
+    tool = {"name": "structured", "inputSchema": {"type": "object"}, "outputSchema": schema}
+    strange.tell("tools.json", json.dumps([tool]))
+    strange.tell("structured.json", json.dumps({"x": "a" * 24 + "!"}))  # a second; each letter more doubles it
+    connection = await agreed(strange.server())
+    answer = await connection.call("strange__structured", {}, nothing)
+    assert (said(answer), answer.structured_content) == ("structured", {"x": "a" * 24 + "!"})
+    await connection.relist()
+    assert said(await connection.call("strange__structured", {}, nothing)) == "structured"
+    await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("endless", "asked", "taken", "told"),
+    [
+        ((200, 0, False), 3, 500, "tool_2_100: more than 500 tools"),
+        ((2, 30_000, False), 4, 6, "whatever follows: the list is longer than 200000 bytes"),
+        ((2, 0, True), 2, 4, "whatever follows: the list leads back to a page that it had already"),
+        ((1, 0, False), 100, 100, "whatever follows: the list has more than 100 pages"),
+    ],
+)
+async def test_a_list_without_an_end_is_asked_for_within_bounds(
+    strange: Strange, monkeypatch: pytest.MonkeyPatch, endless: Any, asked: int, taken: int, told: str
+) -> None:
+    monkeypatch.setattr(connection_module, "LIST_BYTES_MAX", 200_000)
+    strange.tell("endless", json.dumps(endless))
+    connection = Connection(strange.server())
+    listing = await connection.connect()
+    assert (len(listing.tools), listing.left_out) == (taken, (told,))
+    assert len(await strange.noted("lists", asked)) == asked
     await connection.close()
 
 

@@ -74,6 +74,7 @@ async def test_a_server_over_http_is_listed_and_called(kind: Any) -> None:
         assert said(await connection.call("office__counts", {}, progressed)) == "counted"
         assert heard == [(1, 2, "half")]
         assert {headers.get("x-token") for headers in office.headers} == {"a-secret-for-the-office"}
+        assert {headers.get("accept-encoding") for headers in office.headers} == {"identity"}
         await connection.close()
 
 

@@ -22,12 +22,16 @@ from windlass.events.tools.calls import ToolFinished
 from windlass.events.tools.mcp import McpConnected
 from windlass.events.tools.permissions import McpDetail, PermissionRequested
 from windlass.events.tools.toolset import ToolsetChanged
-from windlass.mcp.config import Mcp
+from windlass.mcp.config import Mcp, servers_of_file
+from windlass.mcp.offered_tools import visible
 from windlass.mcp.server import McpServer
-from windlass.mcp.trust import TrustRecords
+from windlass.mcp.tool_list import tool_names
+from windlass.mcp.trust import Sight, TrustRecords, key_of, sight_of
 from windlass.testing.scripted import ScriptedModel, call
 
 ALLOW = windlass.ALLOW_ALL
+FEW = 4
+"""How often a session may look at a server for one prompt; one that changes without end would be asked hundreds of times."""
 
 
 def agent(strange: Strange, *replies: Any, policy: Policy = ALLOW, **server: Any) -> Agent:
@@ -102,6 +106,27 @@ async def test_what_a_model_is_told_is_bounded_and_marked_as_a_strangers(
     assert len(shown.description) < 2200
     assert "\u200b" not in shown.description
     assert "\U000e0041" not in shown.description
+
+
+@pytest.mark.parametrize(
+    "sign", [*"\ufe00\ufe0f\xad\u034f\u061c\u115f\u1160\u180e\u3164\u200b", "\U000e0100", "\U000e01ef", "\U000e0041"]
+)
+def test_what_people_do_not_see_is_taken_out(sign: str) -> None:
+    assert visible(f"a{sign}b") == "ab"
+    assert visible("ä ß 한 \ufe10 \ufe70\n") == "ä ß 한 \ufe10 \ufe70\n"
+
+
+async def test_tools_whose_names_meet_are_both_left_out(strange: Strange, tmp_path: pathlib.Path) -> None:
+    (safe,) = tool_names("strange", ["go.x"])
+    names = ["go.x", safe.removeprefix("strange__"), "other"]
+    strange.tell("tools.json", windlass_json([{"name": name, "inputSchema": {"type": "object"}} for name in names]))
+    async with at_work(agent(strange, "done"), tmp_path) as session:
+        found = await events(session)
+    (connected,) = of(McpConnected, found)
+    assert [each.name for each in connected.body.tools] == ["strange__other"]
+    (notice,) = of(NoticeGiven, found)
+    assert f"go.x: {names[1]} would have the same name here" in notice.message
+    assert f"{names[1]}: go.x would have the same name here" in notice.message
 
 
 def windlass_json(value: Any) -> str:
@@ -217,6 +242,36 @@ async def test_a_changed_list_freezes_the_tools_until_a_person_agrees(strange: S
     assert "strange__extra" in state.toolset.tools
 
 
+async def test_a_server_that_changes_without_end_is_frozen_once(strange: Strange, tmp_path: pathlib.Path) -> None:
+    strange.tell("restless")
+
+    async def nap() -> str:
+        await asyncio.sleep(1)
+        return "rested"
+
+    model = ScriptedModel([call("nap"), "one", "two", "three"])
+    helper = Agent("helper", model, tools=[nap], policy=ALLOW, mcp=[strange.server()])
+    async with at_work(helper, tmp_path) as session:
+        await session.prompt("go")
+        await session.wait_idle()
+        found = await events(session)
+        assert [each.status for each in of(McpConnected, found)] == ["connected", "frozen"]
+        lists = len(strange.notes("lists"))
+        assert lists <= FEW
+        # It is asked again when the session has rested.
+        await session.prompt("go on")
+        await session.wait_idle()
+        found = await events(session)
+        assert [each.status for each in of(McpConnected, found)] == ["connected", "frozen"]
+        assert lists < len(strange.notes("lists")) <= lists + FEW
+        # One that has come to rest is there again if it lists what was trusted.
+        strange.untell("restless")
+        strange.tell("more.json", "[]")
+        await session.prompt("go on")
+        await session.wait_idle()
+        assert (await session.state()).mcp.servers["strange"].status == "connected"
+
+
 async def test_a_frozen_server_stays_frozen_in_the_next_process(strange: Strange, tmp_path: pathlib.Path) -> None:
     async with at_work(agent(strange, "one"), tmp_path) as session:
         await session.prompt("go")
@@ -296,13 +351,67 @@ async def test_servers_of_a_workspace_are_started_only_if_it_is_trusted(
     server = strange.server()
     config = {"mcpServers": {"strange": {"command": server.command, "args": list(server.args)}}}
     (folder / ".mcp.json").write_text(windlass_json(config))
-    helper = Agent("helper", ScriptedModel(["one", "two"]), mcp=True)
+    helper = Agent("helper", ScriptedModel(["one", "two", "three"]), mcp=True)
     async with windlass.open(str(tmp_path / "work.db"), agents=[helper]) as runtime:
         session = await runtime.session(helper, "one", workspace=str(folder))
         assert (await session.state()).mcp.servers == {}
         assert strange.notes("begins") == []
         session = await runtime.session(helper, "two", workspace=str(folder), trusted=True)
+        assert (await session.state()).mcp.servers["strange"].status == "frozen"
+        assert strange.notes("begins") == []
+        for _ in ("how it is started", "what it lists"):
+            agree_to_all()
+            await session.prompt("go")
+            await session.wait_idle()
         assert (await session.state()).mcp.servers["strange"].status == "connected"
+
+
+def agree_to_all() -> None:
+    """A person trusts whatever was seen."""
+    records = TrustRecords()
+    for record in records.all():
+        records.agree(record, by="a person")
+
+
+async def test_the_file_of_a_workspace_does_not_say_how_far_it_is_trusted(
+    strange: Strange, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    server = strange.server()
+    config = {
+        "command": server.command,
+        "args": list(server.args),
+        "env": {"TOKEN": "${token}"},
+        "trust": "source",
+        "read_only": ["*"],
+        "contracts": {"*": "pure"},
+    }
+    (folder / ".mcp.json").write_text(windlass_json({"mcpServers": {"strange": config}}))
+    # That some code names the same file, and takes what it sees first, is no word of a person either.
+    TrustRecords().trust(*first_sight_of(folder / ".mcp.json"), by="first sight")
+    helper = Agent("helper", ScriptedModel(["one", "two", "three"]), mcp=True)
+    secrets = {"token": "a-secret-of-the-runtime"}
+    async with windlass.open(str(tmp_path / "work.db"), agents=[helper], secrets=secrets) as runtime:
+        session = await runtime.session(helper, "one", workspace=str(folder), trusted=True)
+        told = [each.message for each in of(NoticeGiven, await events(session))]
+        assert "'strange' of the workspace: trust, read_only, contracts passed over" in told[0]
+        assert "nobody has trusted it yet" in told[1]
+        assert strange.notes("begins") == []  # so it has no secret either
+        (record,) = TrustRecords().all()
+        assert record.before is None
+        for _ in ("how it is started", "what it lists"):
+            agree_to_all()
+            await session.prompt("go")
+            await session.wait_idle()
+        spec = (await session.state()).toolset.tools["strange__echo"]
+    assert spec.contract == "at_most_once"
+    assert spec.traits == ("read", "write", "execute", "egress")
+
+
+def first_sight_of(file: pathlib.Path) -> tuple[McpServer, str, Sight]:
+    (server,) = servers_of_file(file)
+    return server, key_of(server, ""), sight_of(server)
 
 
 async def test_a_session_that_is_interrupted_cancels_its_call(strange: Strange, tmp_path: pathlib.Path) -> None:

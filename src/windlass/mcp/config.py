@@ -13,7 +13,7 @@ from windlass.events.errors import UsageError
 from windlass.events.values.blocks import Value
 
 from .normal_form import normalized
-from .server import McpServer
+from .server import FIRST_SIGHT, McpServer
 
 FILE_BYTES_MAX = 1024 * 1024
 WORKSPACE_FILE = ".mcp.json"
@@ -61,12 +61,28 @@ def servers_of_file(path: str | os.PathLike[str]) -> tuple[McpServer, ...]:
 
 
 def workspace_servers(folder: str | None, *, trusted: bool) -> tuple[McpServer, ...]:
-    """The servers of a workspace's own file; none unless the workspace is trusted, and then the file is not even read.
-    Raises `UsageError` for one that cannot be read."""
+    """The servers of a workspace's own file, as it writes them; none unless the workspace is trusted, and then the file
+    is not even read. Raises `UsageError` for one that cannot be read."""
     if folder is None or not trusted:
         return ()
     path = os.path.join(folder, WORKSPACE_FILE)
     return servers_of_file(path) if os.path.lexists(path) else ()
+
+
+def without_own_word(server: McpServer) -> tuple[McpServer, str]:
+    """A server of a workspace's file as it is used, and what of its words is passed over. Whoever can write that file
+    must not say how far it is trusted: a person does that, and before it gets no secret, since it is not started."""
+    said = {
+        "trust": server.trust not in ("record", FIRST_SIGHT),
+        "read_only": bool(server.read_only),
+        "contracts": bool(server.contracts),
+    }
+    passed_over = [field for field, there in said.items() if there]
+    used = msgspec.structs.replace(server, trust="record", read_only=(), contracts={})
+    if not passed_over:
+        return used, ""
+    why = "a workspace's file does not say itself how far its servers are trusted: name the server in code for that"
+    return used, f"{server.name!r} of the workspace: {', '.join(passed_over)} passed over: {why}"
 
 
 def _read(path: str) -> Any:

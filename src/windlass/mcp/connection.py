@@ -18,10 +18,12 @@ from windlass.tools.sandboxes.sandbox import ENV_ALLOWED, Launch, environment
 from . import transports
 from .restarts import Restarts
 from .server import McpServer, filled
-from .tool_list import Listing, listed
+from .tool_list import TOOLS_MAX, Listing, listed
 
 LOG = logging.getLogger("windlass.mcp")
 PAGES_MAX = 100
+LIST_BYTES_MAX = 16 * 1024 * 1024
+"""How much a server may list in all: two of such lists fit a record of trust."""
 CLOSE_S = 20.0
 REASON_CHARS_MAX = 500
 Progressed = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -75,6 +77,11 @@ class Connection:
     def connected(self) -> bool:
         """Whether it can be asked something at once."""
         return self._client is not None and not self._over.is_set() and not self._ending
+
+    @property
+    def stale(self) -> bool:
+        """Whether it said that its list is another one than it gave."""
+        return self._stale
 
     @property
     def as_agreed(self) -> bool:
@@ -138,6 +145,7 @@ class Connection:
         try:
             async with contextlib.AsyncExitStack() as stack:
                 client = await stack.enter_async_context(await self._new_client(over))
+                client.session.validate_tool_result = _unchecked
                 listing = await self._asked(client)
                 self._client = client
                 if not ready.done():
@@ -232,19 +240,10 @@ class Connection:
         return listing
 
     async def _asked(self, client: Any) -> Listing:
-        if client.server_capabilities.tools is None:
-            found: list[Any] = []
-        else:
-            found, cursor = [], None
-            for _ in range(PAGES_MAX):
-                page = await client.list_tools(cursor=cursor)
-                found += page.tools
-                cursor = page.next_cursor
-                if not cursor:
-                    break
+        found, cut = ([], "") if client.server_capabilities.tools is None else await _pages(client)
         info = client.server_info
         about = f"{info.name} {info.version}"[:200] if info is not None else ""
-        return listed(self.server.name, found, about=about, protocol=str(client.protocol_version))
+        return listed(self.server.name, found, about=about, protocol=str(client.protocol_version), cut=cut)
 
     async def call(self, name: str, args: dict[str, Any], progressed: Progressed) -> Any:
         """Calls a tool, by our name for it. Raises `NotConnected`, `Frozen`, `Lost`, or `ToolError` for what the server
@@ -268,7 +267,7 @@ class Connection:
                     f"the server {self.server.name!r} refused: {error.message}", code=str(error.code)
                 ) from None
             raise await self._lost(over, error) from error
-        except RuntimeError as error:  # an answer that is not what the tool's own schema says
+        except RuntimeError as error:  # an answer of a shape that nobody asked for
             raise ToolError(
                 f"the server {self.server.name!r} gave an invalid result: {error}", code="invalid"
             ) from None
@@ -314,6 +313,31 @@ class Connection:
 
     def _now_ms(self) -> float:
         return asyncio.get_running_loop().time() * 1000
+
+
+async def _pages(client: Any) -> tuple[list[Any], str]:
+    """The tools that a server lists, page by page, and why there may be more that were not asked for."""
+    found: list[Any] = []
+    cursor, seen, size = None, set[str](), 0
+    for _ in range(PAGES_MAX):
+        page = await client.list_tools(cursor=cursor)
+        size += len(page.model_dump_json().encode())
+        if size > LIST_BYTES_MAX:
+            return found, f"the list is longer than {LIST_BYTES_MAX} bytes"
+        found += page.tools
+        cursor = page.next_cursor
+        if not cursor or len(found) > TOOLS_MAX:  # one too many: so it is said that there are
+            return found, ""
+        if cursor in seen:
+            return found, "the list leads back to a page that it had already"
+        seen.add(cursor)
+    return found, f"the list has more than {PAGES_MAX} pages"
+
+
+async def _unchecked(name: str, result: Any) -> None:
+    """In the place of the package's check of results against the server's own schema: that would run in
+    our loop, and one pattern of a stranger can take hours there that no deadline ends. Results are not believed
+    anyway."""
 
 
 def _inside(folder: str | None, cwd: str | None) -> str:

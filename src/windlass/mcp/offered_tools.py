@@ -29,8 +29,8 @@ WORDS_CHARS_MAX = 500
 """How long a description inside of a schema may be."""
 TITLE_CHARS_MAX = 120
 UNSEEN = re.compile(
-    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb"
-    "\\U000e0000-\\U000e007f]"
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u034f\\u061c\\u115f\\u1160\\u180e\\u200b-\\u200f\\u2028-\\u202e"
+    "\\u2060-\\u206f\\u3164\\ufe00-\\ufe0f\\ufeff\\ufff9-\\ufffb\\U000e0000-\\U000e007f\\U000e0100-\\U000e01ef]"
 )
 """What people do not see and models may read."""
 PROSE = ("description", "title", "$comment")

@@ -37,6 +37,7 @@ START_TIMEOUT_MS = 60_000
 CALL_TIMEOUT_MS = 120_000
 WORDS_MAX = 256
 CHARS_MAX = 8_192
+FIRST_SIGHT = "first_sight"
 CODE = "code"
 """Where a server comes from that no file names."""
 

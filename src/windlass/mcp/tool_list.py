@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -62,7 +62,8 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 def tool_names(server: str, names: Iterable[str]) -> list[str]:
     """`server__tool` for each tool of a server, in letters and lengths that every provider takes. A name that must be
-    changed for that gets a mark of what it was, so that two tools never share one."""
+    changed for that gets a mark of what it was. Names that a server chose so that they meet all the same
+    are taken out by `listed`."""
     made = []
     for name in names:
         plain = f"{server}__{name}"
@@ -75,10 +76,11 @@ def tool_names(server: str, names: Iterable[str]) -> list[str]:
     return made
 
 
-def listed(server: str, tools: Iterable[Any], *, about: str = "", protocol: str = "") -> Listing:
-    """The list that a server gave, as objects of the `mcp` package. Twins, and what is too large, are left out."""
+def listed(server: str, tools: Iterable[Any], *, about: str = "", protocol: str = "", cut: str = "") -> Listing:
+    """The list that a server gave, as objects of the `mcp` package. Twins, and what is too large, are left out; `cut`
+    says why the server was not asked for the rest."""
     found: dict[str, ListedTool] = {}
-    left_out: list[str] = []
+    left_out = [f"whatever follows: {cut}"] if cut else []
     for tool in tools:
         name = str(tool.name)[:200]
         if len(found) >= TOOLS_MAX:
@@ -93,7 +95,19 @@ def listed(server: str, tools: Iterable[Any], *, about: str = "", protocol: str 
             left_out.append(f"{name}: {size} bytes are more than the {TOOL_BYTES_MAX} allowed")
             continue
         found[name] = made
+    for name, twin in _twins(server, found).items():
+        del found[name]
+        left_out.append(f"{name}: {twin} would have the same name here")
     return Listing(server=server, tools=tuple(found.values()), about=about, protocol=protocol, left_out=tuple(left_out))
+
+
+def _twins(server: str, names: Collection[str]) -> dict[str, str]:
+    """Which tools would share a name of ours, each with another one that does. A call of that name could mean any."""
+    by_ours: dict[str, list[str]] = {}
+    for name, ours in zip(names, tool_names(server, names), strict=True):
+        by_ours.setdefault(ours, []).append(name)
+    meeting = [shared for shared in by_ours.values() if len(shared) > 1]
+    return {name: shared[0] if name != shared[0] else shared[1] for shared in meeting for name in shared}
 
 
 def _tool(tool: Any) -> ListedTool:

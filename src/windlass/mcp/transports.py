@@ -103,6 +103,9 @@ async def over_sse(url: str, headers: dict[str, str]) -> AsyncIterator[Any]:
 
 
 def _http_client(headers: dict[str, str]) -> Any:
+    """A client that takes nothing packed: a few bytes of that may be unpacked to more than there is memory."""
     import httpx2
 
-    return httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(CONNECT_S, read=READ_S), trust_env=False)
+    unpacked = {name: value for name, value in headers.items() if name.lower() != "accept-encoding"}
+    unpacked["Accept-Encoding"] = "identity"
+    return httpx2.AsyncClient(headers=unpacked, timeout=httpx2.Timeout(CONNECT_S, read=READ_S), trust_env=False)

@@ -19,6 +19,9 @@ from .tool_list import ListedTool, Listing
 RECORD_BYTES_MAX = 64 * 1024 * 1024
 DIFF_LINES_MAX = 400
 WINDLASS = "windlass"
+UNSHOWN = "its list differs in what no line shows: the ends of lines, or tools that are left out"
+UNASKED = "first sight"
+"""Who trusted a server that no person was asked about."""
 
 Standing = Literal["trusted", "new", "changed"]
 
@@ -44,6 +47,23 @@ class Record(Value, frozen=True, kw_only=True):
     by: str = ""
     seen: Sight | None = None
     """What differs from what is trusted; None if nothing does."""
+    asks_first: bool = False
+    """Whether what is trusted was a first sight only, where a person's word is wanted: then that person is shown all of
+    it, not what changed."""
+
+    @property
+    def before(self) -> Sight | None:
+        """What whoever is asked now is shown the difference to."""
+        return None if self.asks_first else self.trusted
+
+    def trusted_for(self, server: McpServer) -> Sight | None:
+        """What is trusted of a server as it is configured now."""
+        return None if wants_person(server, self) else self.trusted
+
+
+def wants_person(server: McpServer, record: Record) -> bool:
+    """Whether a server needs the word of a person that its record does not have."""
+    return server.trust == "record" and record.by == UNASKED
 
 
 def state_folder() -> str:
@@ -91,9 +111,10 @@ class TrustRecords:
     def launch_standing(self, server: McpServer, key: str) -> Standing:
         """How the way to a server stands to what was trusted: this is asked before anything is run or reached."""
         found = self.of(key)
-        if found is None or found.trusted is None:
+        trusted = found.trusted_for(server) if found is not None else None
+        if trusted is None:
             return "new"
-        return "trusted" if found.trusted.launch_digest == server.launch_digest else "changed"
+        return "trusted" if trusted.launch_digest == server.launch_digest else "changed"
 
     def standing(self, server: McpServer, key: str, listing: Listing) -> Standing:
         """How a server and its list stand to what was trusted."""
@@ -110,18 +131,19 @@ class TrustRecords:
     def agree(self, record: Record, by: str) -> Record:
         """Trusts what was seen instead of what was trusted. Of a server that was not started because it is reached
         otherwise, the tools that were trusted before are, and no others."""
-        now, before = record.seen, record.trusted
+        now, before = record.seen, record.before
         if now is not None and before is not None and not now.listing_digest:
             now = msgspec.structs.replace(
                 now, listing_digest=before.listing_digest, about=before.about, tools=before.tools
             )
-        return self._write(msgspec.structs.replace(record, trusted=now, seen=None, by=by))
+        return self._write(msgspec.structs.replace(record, trusted=now, seen=None, by=by, asks_first=False))
 
     def saw(self, server: McpServer, key: str, sight: Sight) -> None:
         """Notes what was there instead of what is trusted, for whoever is to agree to it."""
         before = self.of(key) or Record(key=key, name=server.name, origin=server.origin)
-        if before.seen != sight:
-            self._write(msgspec.structs.replace(before, seen=sight))
+        now = msgspec.structs.replace(before, seen=sight, asks_first=wants_person(server, before))
+        if before != now:
+            self._write(now)
 
     def _write(self, record: Record) -> Record:
         path = self._path(record.key)
@@ -149,9 +171,9 @@ def _read(path: str, key: str | None = None) -> Record | None:
 # --- diffs ---
 
 
-def changes(before: Sight | None, now: Sight) -> list[str]:
+def changes(before: Sight | None, now: Sight, *, lines_max: int | None = DIFF_LINES_MAX) -> list[str]:
     """What is different about a server from what was trusted, as the lines of a diff: how it is reached, then each tool
-    whole. A list that was not asked for is not compared."""
+    whole. A list that was not asked for is not compared. Whoever is to agree is shown all of it (`lines_max=None`)."""
     lines = _diff("how it is reached", _launch_lines(before), _launch_lines(now))
     if now.listing_digest:
         old = {tool.name: tool for tool in before.tools} if before is not None else {}
@@ -159,9 +181,9 @@ def changes(before: Sight | None, now: Sight) -> list[str]:
         for name in (*old, *(name for name in new if name not in old)):
             lines += _diff(f"tool {name}", _tool_lines(old.get(name)), _tool_lines(new.get(name)))
         if not lines and before is not None and before.listing_digest != now.listing_digest:
-            lines += _diff("the order of the tools", list(old), list(new))
-    if len(lines) > DIFF_LINES_MAX:
-        lines = [*lines[:DIFF_LINES_MAX], f"… {len(lines) - DIFF_LINES_MAX} more lines"]
+            lines += _diff("the order of the tools", list(old), list(new)) or [UNSHOWN]
+    if lines_max is not None and len(lines) > lines_max:
+        lines = [*lines[:lines_max], f"… {len(lines) - lines_max} more lines"]
     return lines
 
 
@@ -188,7 +210,7 @@ def _tool_lines(tool: ListedTool | None) -> list[str]:
         if value:
             shown = msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=1).decode()
             lines += [f"{what}: {line}" if index == 0 else line for index, line in enumerate(shown.splitlines())]
-    return lines
+    return lines or ["(nothing is said of it)"]
 
 
 def _text(value: Any) -> str:

@@ -20,7 +20,7 @@ from windlass.mcp.offered_tools import PLANE, SOURCE, about_of, offered, visible
 from windlass.mcp.plane import McpPlane
 from windlass.mcp.server import McpServer
 from windlass.mcp.tool_list import Listing
-from windlass.mcp.trust import TrustRecords, key_of, sight_of
+from windlass.mcp.trust import UNASKED, TrustRecords, key_of, sight_of
 from windlass.runtime.bind.builtin_tools import CATALOGUE_TOOLS, builtin
 from windlass.runtime.bind.local_code import weighed
 
@@ -76,13 +76,18 @@ class SessionServers:
         all. One that failed a moment ago is left alone, unless the session is being opened."""
         async with self._lock:
             await self._record_lost()
-            servers, problem = await asyncio.to_thread(configured, self._config, self._place())
-            if problem:
+            servers, problems = await asyncio.to_thread(configured, self._config, self._place())
+            for problem in problems:
                 await self._tell("mcp_config", problem)
             plane = await self._tools.plane(PLANE)
             assert isinstance(plane, McpPlane), "every runtime has the plane of MCP tools"
             await self._forget(plane, servers)
-            looked_at = [server for name, server in servers.items() if only is None or name in only]
+            self._changed.intersection_update(servers)
+            looked_at = [
+                server
+                for name, server in servers.items()
+                if only is None or (name in only and not self._is_frozen(name))
+            ]
             seen = await asyncio.gather(*(self._look_at(plane, server) for server in looked_at))
             listings = [each.listing for each in plane.connections.values() if each.listing is not None]
             defers = sum(len(listing.tools) for listing in listings) > self._config.defer_above
@@ -91,9 +96,11 @@ class SessionServers:
                 if self._settled.get(each.server.name) != now:
                     await self._record(each, defers=defers)
                     self._settled[each.server.name] = now
+            self._changed = {name for name in self._changed if not self._is_frozen(name)}
 
     async def before_prompt(self) -> None:
-        """Looks before a session at rest works again: what a person agreed to meanwhile is there for this prompt."""
+        """Looks before a session at rest works again: what a person agreed to meanwhile is there for this prompt, and
+        what is frozen is asked once what it lists by now."""
         if not self._owner.state.active:
             await self.look()
 
@@ -103,12 +110,19 @@ class SessionServers:
             await self.look(frozenset(self._changed))
 
     def _noticed(self, server: McpServer, what: str) -> None:
-        """One that was lost is connected again when it is called, or before the session works again."""
+        """One that was lost is connected again when it is called, or before the session works again. One that is frozen
+        may change as it likes until then: each change on record would let it write the log full."""
         if what == "lost":
             self._lost[server.name] = server
+        elif self._is_frozen(server.name):
+            return
         else:
             self._changed.add(server.name)
         self.wake()
+
+    def _is_frozen(self, name: str) -> bool:
+        settled = self._settled.get(name)
+        return settled is not None and settled[0].status == "frozen"
 
     async def _record_lost(self) -> None:
         lost, self._lost = list(self._lost.values()), {}
@@ -144,7 +158,8 @@ class SessionServers:
             connection = plane.connections[server.name] = self._connection(server)
         was = connection.connected
         try:
-            listing = await (connection.relist() if changed and was else connection.connect(patient=False))
+            asks = was and (changed or connection.stale)
+            listing = await (connection.relist() if asks else connection.connect(patient=False))
         except NotConnected as error:
             status: McpStatus = "lost" if connection.listing is not None else "failed"
             return Seen(server=server, status=status, why=visible(str(error)))
@@ -164,7 +179,7 @@ class SessionServers:
             standing = await asyncio.to_thread(self._records.standing, server, key, listing)
         if standing == "new" and server.trust == "first_sight":
             with contextlib.suppress(OSError):  # a machine that keeps nothing sees each server for the first time
-                await asyncio.to_thread(self._records.trust, server, key, sight_of(server, listing), "first sight")
+                await asyncio.to_thread(self._records.trust, server, key, sight_of(server, listing), UNASKED)
             standing = "trusted"
         if standing == "trusted":
             connection.agreed = listing.digest
@@ -182,9 +197,7 @@ class SessionServers:
         tools, wrong = offered(server, listing, deferred=deferred) if listing is not None else ({}, [])
         tools, shadowed = self._apart(server, tools)
         fact = self._fact(seen, tools)
-        before = self._owner.state.mcp.servers.get(server.name)
-        now = (fact.status, fact.launch, fact.listing, fact.tools)
-        if before is None or (before.status, before.launch, before.listing, before.tools) != now:
+        if not self._is_on_record(fact):
             await self._take(fact)
             if seen.why:
                 await self._tell(f"mcp_{seen.status}", f"MCP server {server.name!r}: {seen.why}")
@@ -196,6 +209,15 @@ class SessionServers:
             await self._mount(server.name, tools.values())
         if seen.status in ("connected", "frozen"):
             await self._unmount(server.name, keep=tools if seen.status == "connected" else ())
+
+    def _is_on_record(self, fact: McpConnected) -> bool:
+        """Whether the log says this already. Of a list that is frozen it says so once, whatever it changes to."""
+        before = self._owner.state.mcp.servers.get(fact.server)
+        if before is None or (before.status, before.launch, before.tools) != (fact.status, fact.launch, fact.tools):
+            return False
+        if fact.status == "frozen":
+            return bool(before.listing) == bool(fact.listing)
+        return before.listing == fact.listing
 
     def _fact(self, seen: Seen, tools: dict[str, AnyTool]) -> McpConnected:
         server, listing = seen.server, seen.listing

@@ -150,7 +150,7 @@ def trust(args: argparse.Namespace) -> int:
     for record in waiting:
         assert record.seen is not None
         put(f"{spelt(name)}, from {spelt(record.key.partition(' of ')[2])}")
-        for line in changes(record.trusted, record.seen):
+        for line in changes(record.before, record.seen, lines_max=None):
             put(spelt(line))
         if not args.yes and not _agreed(name):
             put(f"{spelt(name)}: not trusted")
@@ -168,21 +168,21 @@ def _trust_of_file(args: argparse.Namespace, records: TrustRecords) -> int:
     from windlass.cli.terminal.text import put
     from windlass.cli.terminal.visible_text import spelt
     from windlass.events.errors import UsageError
-    from windlass.mcp.trust import changes, key_of, sight_of
+    from windlass.mcp.trust import UNASKED, changes, key_of, sight_of
 
     servers, _ = _known(args.more[1:])
     server = next((each for each in servers if each.name == args.more[0]), None)
     if server is None:
         raise UsageError(f"no MCP server {args.more[0]!r} there: there are {', '.join(each.name for each in servers)}")
     before = records.of(key_of(server, ""))
-    trusted = before.trusted if before is not None else None
-    for line in changes(trusted, sight_of(server)):
+    trusted = before.trusted if before is not None and before.by != UNASKED else None
+    for line in changes(trusted, sight_of(server), lines_max=None):
         put(spelt(line))
     if not args.yes and not _agreed(server.name, "start"):
         put(f"{spelt(server.name)}: not started, not trusted")
         return 1
     now = _looked_at(server)
-    for line in changes(trusted, now):
+    for line in changes(trusted, now, lines_max=None):
         put(spelt(line))
     if not args.yes and not _agreed(server.name):
         put(f"{spelt(server.name)}: not trusted")
