@@ -14,6 +14,7 @@ from windlass.events.errors import Refused
 from windlass.events.flows import NodeFinished, NodeRetried, NodeStarted, NodeStopped
 from windlass.models.base import Request
 from windlass.runtime.api.flows import FlowRun
+from windlass.runtime.flows.reducers import REDUCERS
 from windlass.testing.scripted import ScriptedModel
 
 from .support import carried_out, listener, speaker
@@ -95,6 +96,11 @@ async def test_reducers_are_pure_functions_of_what_they_need(reducer, outputs, e
         reducers={"longest": lambda given: max(given, key=len)},
     )
     assert (await carried_out(flow)).output == expected
+
+
+def test_reducers_of_texts_take_the_answers_of_a_map_one_by_one():
+    assert REDUCERS["dedupe_lines"]([["a\nb", "b"], "c"]) == "a\nb\nc"
+    assert REDUCERS["concat"]([["a", "b"], "c"]) == "a\n\nb\n\nc"
 
 
 async def test_a_reducer_that_raises_fails_its_node_and_names_why():

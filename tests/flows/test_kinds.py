@@ -145,7 +145,7 @@ async def test_a_condition_that_cannot_be_judged_fails():
 # --- a person at a gate ---
 
 
-@pytest.mark.parametrize(("answer", "ends"), [("yes", "done"), ("no", "pruned")])
+@pytest.mark.parametrize(("answer", "ends"), [("yes", "done"), ("y", "done"), ("no", "pruned")])
 async def test_a_gate_waits_for_a_person_across_a_restart(tmp_path, answer, ends):
     def flow() -> flows.Flow:
         return flows.Flow(
@@ -167,6 +167,18 @@ async def test_a_gate_waits_for_a_person_across_a_restart(tmp_path, answer, ends
         await run.session.answer(asked.question_id, answer)
         result = await run.result()
         assert (result.status, result.nodes["sent"].status) == ("completed", ends)
+
+
+async def test_who_says_neither_yes_nor_no_at_a_gate_is_asked_again():
+    flow = flows.Flow("asked", [flows.gate("agree", "Go on?")])
+    async with windlass.open(":memory:") as runtime:
+        run = await runtime.flow(flow, "f")
+        for said, status in (("maybe", "asked"), ("Yes", "completed")):
+            await run.result()
+            asked = only(await events_of(run.session), QuestionRequested)[-1]
+            await run.session.answer(asked.question_id, said)
+            assert (await run.result()).status == status
+        assert len(only(await events_of(run.session), QuestionRequested)) == 2
 
 
 # --- tool ---

@@ -13,9 +13,14 @@ Reducer = Callable[..., Any]
 """A function of the outputs that a node needs, in the order in which it names them."""
 
 
+def texts(outputs: Sequence[Any]) -> list[str]:
+    """The outputs as texts; of a list, such as a map gives, each element."""
+    return [text_of(each) for output in outputs for each in (output if isinstance(output, list) else [output])]
+
+
 def dedupe_lines(outputs: Sequence[Any]) -> str:
     """All lines, each once, in the order in which they came first."""
-    lines = (line.rstrip() for output in outputs for line in text_of(output).splitlines())
+    lines = (line.rstrip() for text in texts(outputs) for line in text.splitlines())
     return "\n".join(dict.fromkeys(line for line in lines if line))
 
 
@@ -32,7 +37,7 @@ def merge_json_arrays(outputs: Sequence[Any]) -> list[Any]:
 
 def concat(outputs: Sequence[Any]) -> str:
     """All outputs, one after the other, with an empty line between them."""
-    return "\n\n".join(text_of(output) for output in outputs)
+    return "\n\n".join(texts(outputs))
 
 
 def count(outputs: Sequence[Any]) -> int:

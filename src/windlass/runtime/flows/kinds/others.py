@@ -10,6 +10,8 @@ from .moves import Calls, Ended, Move, Work, failed, why_not
 
 ASK = "ask_user"
 YES, NO = "yes", "no"
+ASKS_MAX = 5
+"""How often a person is asked who says neither."""
 
 
 def reduce(work: Work) -> Move:
@@ -52,5 +54,11 @@ def _person(work: Work) -> Move:
         question = filled(work.node.question, work.values)
         return Calls([(ASK, {"question": question, "options": [YES, NO], "message": shown})])
     said = work.rounds[-1][0]
-    passed = said.ok and text_of(said.value).strip().lower() == YES
-    return Ended(said.value) if passed else Ended(said.value, outcome="closed", reason="a person did not let it pass")
+    words = text_of(said.value).strip().lower() if said.ok else NO
+    if words in (YES, "y"):
+        return Ended(said.value)
+    if words not in (NO, "n") and len(work.rounds) < ASKS_MAX:
+        again = f"{text_of(said.value)!r} is neither {YES!r} nor {NO!r}."
+        question = filled(work.node.question, work.values)
+        return Calls([(ASK, {"question": question, "options": [YES, NO], "message": again})])
+    return Ended(said.value, outcome="closed", reason="a person did not let it pass")
