@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import pathlib
 import socket
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ from tests.mcp_client.conftest import PATIENCE_S, PATIENT_MS
 from tests.mcp_client.test_connection import agreed, nothing, said
 from windlass.events.tools.calls import ToolFinished
 from windlass.events.tools.mcp import McpConnected
+from windlass.mcp import transports
 from windlass.mcp.connection import Connection, Lost, NotConnected
 from windlass.mcp.server import McpServer
 from windlass.testing.scripted import ScriptedModel, call
@@ -133,3 +135,22 @@ async def test_a_session_calls_a_server_over_http(tmp_path: pathlib.Path) -> Non
     (finished,) = [event for event in found if isinstance(event, ToolFinished)]
     assert finished.ok
     assert "42" in str(finished.body)
+
+
+async def test_an_answer_that_is_packed_all_the_same_is_not_read() -> None:
+    packed = gzip.compress(b"{}")
+    head = (
+        f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: {len(packed)}"
+    )
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"{head}\r\nConnection: close\r\n\r\n".encode() + packed)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        async with transports._http_client({}) as client:
+            with pytest.raises(Exception, match=r"it packed its answer \(gzip\)"):
+                await client.get(f"http://127.0.0.1:{port}/mcp")

@@ -108,4 +108,15 @@ def _http_client(headers: dict[str, str]) -> Any:
 
     unpacked = {name: value for name, value in headers.items() if name.lower() != "accept-encoding"}
     unpacked["Accept-Encoding"] = "identity"
-    return httpx2.AsyncClient(headers=unpacked, timeout=httpx2.Timeout(CONNECT_S, read=READ_S), trust_env=False)
+    timeout = httpx2.Timeout(CONNECT_S, read=READ_S)
+    hooks = {"response": [_refuse_packed]}
+    return httpx2.AsyncClient(headers=unpacked, timeout=timeout, trust_env=False, event_hooks=hooks)
+
+
+async def _refuse_packed(response: Any) -> None:
+    """A server that packs its answer all the same is not read."""
+    import httpx2
+
+    packed = response.headers.get("content-encoding", "identity").strip().lower()
+    if packed not in ("", "identity"):
+        raise httpx2.DecodingError(f"it packed its answer ({packed[:20]}), which it was asked not to do")
