@@ -19,7 +19,7 @@ from windlass.server.access.limits import Bucket, Limits
 from windlass.server.access.token_file import FIRST, TokenFile
 from windlass.server.listener import listen_on_address, listen_on_path
 
-from .support import Client, clerk, serving
+from .support import WAIT_S, Client, clerk, serving
 
 
 @pytest.fixture
@@ -111,6 +111,21 @@ async def test_more_connections_than_there_may_be_are_turned_away(tmp_path):
         assert (await admin.ask("GET", "/v1/health")).status == 503
         for _, writer in idle:
             writer.close()
+
+
+async def test_a_body_with_two_lengths_is_refused_and_nothing_behind_it_is_read(tmp_path):
+    async with serving(tmp_path, [clerk()]) as running:
+        token = running.client().token
+        host, port = running.server.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        heads = f"Host: {host}\r\nAuthorization: Bearer {token}\r\n"
+        body = "Content-Type: application/json\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        behind = f"GET /v1/agents HTTP/1.1\r\n{heads}\r\n"
+        writer.write(f"POST /v1/sessions HTTP/1.1\r\n{heads}{body}{behind}".encode())  # at once: nothing is left unread
+        async with asyncio.timeout(WAIT_S):
+            said = await reader.read()  # up to the end of the connection
+        writer.close()
+        assert (said.startswith(b"HTTP/1.1 400 "), said.count(b"HTTP/1.1 ")) == (True, 1)
 
 
 async def test_a_unix_socket_is_its_owners_alone_and_replaces_one_that_is_dead(short, tmp_path):

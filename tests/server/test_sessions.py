@@ -261,11 +261,26 @@ async def test_a_schema_that_stands_for_more_than_can_be_checked_is_refused_at_o
         await admin.begin("a")
         said = await admin.ask("POST", "/v1/sessions/a/commands", json=mount)
         assert "refer to each other" in said.json["detail"]
-        mount["tools"] = [{"name": "bomb", "timeout_ms": 10**30}]
-        assert (await admin.ask("POST", "/v1/sessions/a/commands", json=mount)).status == 422
 
 
-async def test_new_texts_of_prompts_name_no_files_and_a_body_has_one_length(tmp_path):
+async def test_a_number_that_no_log_can_hold_is_refused_by_its_place(tmp_path):
+    text = {"name": "slow", "description": "Waits.", "parameters": {"type": "object"}}
+    async with serving(tmp_path, [clerk()]) as running:
+        admin = running.client()
+        await admin.begin("a")
+        statuses = []
+        for timeout_ms in (10**30, 2**63, 60_000):
+            mount = {
+                "type": "mount.received",
+                "tools": [{"name": "slow", "timeout_ms": timeout_ms}],
+                "body": {"tools": [text]},
+            }
+            said = await admin.ask("POST", "/v1/sessions/a/commands", json=mount)
+            statuses.append((said.status, said.json.get("path")))
+        assert statuses == [(422, "$.tools[0].timeout_ms"), (422, "$.tools[0].timeout_ms"), (200, None)]
+
+
+async def test_new_texts_of_prompts_name_no_files(tmp_path):
     async with serving(tmp_path, [clerk()]) as running:
         admin = running.client()
         await admin.begin("a")

@@ -27,7 +27,8 @@ KEY = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
 """What an Idempotency-Key may be. Ids that the runtime makes for messages of its own have a colon."""
 KEY_HEADER = Parameter(
     name="Idempotency-Key",
-    words="The id of the command. What was taken under it before is acknowledged again, and nothing happens.",
+    words="The id of the command. The same sent again is acknowledged again, and nothing happens; a key of another "
+    "kind of command, or of somebody else, is refused (409). New content under an old key is not looked at.",
     schema={"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,100}$"},
     place="header",
 )
