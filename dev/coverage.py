@@ -27,11 +27,7 @@ SYSTEMS = ("copilot", "meerkat", "duet", "deepstrike", "zidane")
 PARTS: dict[str, str] = {
     "trees": "child sessions, and agents that are chosen for a session",
     "memory": "facts that are kept beyond a session",
-    "MCP": "tools of MCP servers",
     "server": "clients over HTTP, and the commands that they register",
-    "routing": "a model chosen for each prompt",
-    "workflows": "graphs of steps, and milestones",
-    "state machines": "a machine whose states an agent goes through",
     "models": "credentials that are refreshed, on record",
 }
 """The later parts that planned names come with."""

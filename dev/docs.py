@@ -19,7 +19,7 @@ SILENT_FLAG = re.compile(r"^\| `([^`]+)` \| *\|$", re.MULTILINE)
 
 def pages() -> dict[str, str]:
     """What each generated file should hold, by its path in the repository."""
-    from dev import api_page, events_page, freeze, rooms_page, settings_page
+    from dev import api_page, events_page, flow_files_page, freeze, rooms_page, settings_page
 
     from windlass.cli.reference import cli_page
 
@@ -27,6 +27,7 @@ def pages() -> dict[str, str]:
         "docs/architecture.md": rooms_page.render(),
         "docs/cli.md": cli_page(),
         "docs/events.md": events_page.render(),
+        "docs/reference/workflow-files.md": flow_files_page.render(),
         "docs/reference/settings.md": settings_page.render(),
         "docs/reference/windlass.md": api_page.render(),
         "tests/events/names.txt": freeze.names(),
@@ -41,12 +42,12 @@ def stale(root: pathlib.Path = ROOT) -> list[str]:
 
 def silent() -> list[str]:
     """What has no entry, or an entry without a word."""
-    from dev import api_page, settings_page
+    from dev import api_page, flow_files_page, settings_page
 
     from windlass.cli.reference import cli_page
 
     flags = [f"{flag} of the command line has no help" for flag in SILENT_FLAG.findall(cli_page())]
-    return [*settings_page.complaints(), *api_page.complaints(), *flags]
+    return [*settings_page.complaints(), *api_page.complaints(), *flow_files_page.complaints(), *flags]
 
 
 def write(root: pathlib.Path = ROOT) -> list[str]:

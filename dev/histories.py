@@ -23,10 +23,8 @@ from windlass.events.changes import (
     ChangeTask,
     ChangeTitle,
 )
-from windlass.events.children import ChildFinished, ChildMoved, ChildOpened, Used
 from windlass.events.commands import CommandRefused, QueueEdited
 from windlass.events.context import ContextArchived, ContextPagedIn, PageBody, UndoReceived
-from windlass.events.flows import FlowBody, FlowReceived, NodeBody, NodeCall, NodeComputed
 from windlass.events.schedules import OccurrenceDelivered, ScheduleComputed, ScheduleReceived
 from windlass.events.sessions import ContentErased, NoticeGiven, RewindReceived, SessionImported, SessionShutDown
 from windlass.events.skills import (
@@ -42,7 +40,15 @@ from windlass.events.skills import (
 from windlass.events.tools.calls import PreparedBody, ToolAsked, ToolPrepared, ToolSuspended, ToolTimedOut
 from windlass.events.tools.jobs import JobBody, JobFinished, JobStarted, KillReceived
 from windlass.events.tools.labels import LabelsDeclassified
+from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.children import ChildFinished, ChildMoved, ChildOpened, Used
+from windlass.events.trees.flows import FlowBody, FlowReceived, NodeBody, NodeCall, NodeComputed
+from windlass.events.trees.growth import NodesReceived
+from windlass.events.trees.machines import ComputedBody, MachineBody, MachineComputed, MachineReceived
+from windlass.events.trees.worktrees import MergeBody, WorktreeMerged, WorktreeRemoved
 from windlass.events.turns import AskBody, ModelAsked, ModelFailed, ModelReplied, Prepared, ReplyBody
+from windlass.events.values.isolation import Worktree
+from windlass.events.values.machines import MachineSpec, MachineState
 from windlass.events.workspace import (
     FileChange,
     FilesKept,
@@ -57,9 +63,10 @@ from windlass.events.workspace import (
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.kernel.session import ASK_PAY, HELPER, MODEL, TOOLS, Session, Settings, call, malformed  # noqa: E402
+from tests.kernel.session import ASK_PAY, HELPER, MODEL, TOOLS, Session, Settings, call, malformed, setup  # noqa: E402
 from windlass.events.hooks import HookRuling  # noqa: E402
 from windlass.events.questions import Answer, AnswerBody, Question, QuestionBody  # noqa: E402
+from windlass.events.sessions import SessionStarted  # noqa: E402
 from windlass.events.stored.record import digest_text  # noqa: E402
 from windlass.events.tools.mcp import McpBody, McpConnected, McpTool  # noqa: E402
 from windlass.events.turns import OutputCheck, ReplyCall  # noqa: E402
@@ -67,7 +74,7 @@ from windlass.events.values.attention import Attention, always  # noqa: E402
 from windlass.events.values.blocks import Text  # noqa: E402
 from windlass.events.values.failures import failure  # noqa: E402
 from windlass.events.values.graphs import FlowGraph, FlowNode  # noqa: E402
-from windlass.events.values.ids import child_end_id, child_moved_id, job_id  # noqa: E402
+from windlass.events.values.ids import child_end_id, child_moved_id, child_settled_id, job_id  # noqa: E402
 from windlass.events.values.plans import SchedulePlan  # noqa: E402
 from windlass.events.values.specs import AgentRef, Grant, Limits, Policy, Rule, Spawning, Task, ToolSpec, Workspace  # noqa: E402
 from windlass.events.values.usage import Usage  # noqa: E402
@@ -347,6 +354,28 @@ def trees() -> Session:
     return session
 
 
+def settled() -> Session:
+    """A child that is stopped before the one below it: its end comes first, and what both used later."""
+    session = Session(tools=(*TOOLS, HELPER), limits=Limits(tokens=100_000, turns=20))
+    session.prompt("have it done")
+    spawning = Spawning(agent="helper")
+    session.reply("", call("helper", {"n": 1}, prepared=Prepared(digest="spawn", spawning=spawning)))
+    (child,) = session.state.children.open.values()
+    session.cancel()
+    first = Used(usage=Usage(input_tokens=300, output_tokens=20), turns=1, calls=1, children=1)
+    session.child_ends("stopped", status="aborted", ok=False, used=first, held=Used(turns=4, calls=2))
+    session.take(
+        ChildSettled(
+            command_id=child_settled_id(child.child_id),
+            child_id=child.child_id,
+            call_id=child.call_id,
+            child_seq=12,
+            used=Used(usage=Usage(input_tokens=500, output_tokens=40), turns=2, calls=1, children=1),
+        )
+    )
+    return session
+
+
 def fork() -> Session:
     """A log whose past belongs to another session: all that was open there is closed."""
     origin = Session(policy=ASK_PAY)
@@ -542,6 +571,82 @@ def flows() -> Session:
     return session
 
 
+def worktrees() -> Session:
+    """A child in a worktree of its own: a merge that conflicts, a person who has it made again, its removal."""
+    tree = Worktree(repository="/r", folder="/t", branch="windlass/t", base="0" * 40)
+    session = Session("lead~c1.0", start=False)
+    session.take(
+        SessionStarted(
+            command_id="start",
+            session_id="lead~c1.0",
+            epoch=1,
+            setup=setup(),
+            parent_id="lead",
+            parent_call_id="c1.0",
+            root_id="lead",
+            scope="c1.0",
+            depth=1,
+            worktree=tree,
+        )
+    )
+    session.prompt("write")
+    session.reply("written")
+    session.take(WorktreeMerged(outcome="conflict", conflicts=1, body=MergeBody(files=("a.txt",))))
+    session.nobody()
+    said = AnswerBody(answers=(Answer(index=0, selected=("merge again",)),))
+    session.answer(next(iter(session.state.asks.open)), body=said)
+    session.take(WorktreeMerged(outcome="merged", commit="1" * 40))
+    session.take(WorktreeRemoved())
+    return session
+
+
+def machines() -> Session:
+    """A machine: a program, a time, an end; then it begins again and is interrupted in its first state."""
+    spec = MachineSpec(
+        name="release",
+        first="build",
+        states=(
+            MachineState(name="build", kind="script", command=("make",), next=("nap",)),
+            MachineState(name="nap", kind="timer", after_ms=60_000, next=("done",)),
+            MachineState(name="done", kind="terminal", reason="released"),
+        ),
+    )
+    run = ToolSpec(name="run_state", digest="d-run", contract="at_most_once")
+    session = Session("released", tools=(*TOOLS, run), machine=spec, routing="explicit")
+    for command_id in ("begin", "again"):
+        session.take(MachineReceived(command_id=command_id, body=MachineBody(input={"branch": "main"})))
+        made = NodeCall(tool="run_state", args={}, prepared=Prepared(digest="d1"))
+        visit = session.state.machine.visit
+        session.take(MachineComputed(visit=visit, work="call", body=ComputedBody(input={}, call=made)))
+        if command_id == "again":
+            session.interrupt()
+            break
+        session.finish(session.running()[-1])
+        session.fire()
+    return session
+
+
+def growth() -> Session:
+    """A workflow that grows: a phase passes, another one blocks, a node pauses before it is tried again."""
+    nodes = (
+        FlowNode(name="design", kind="phase", agent="helper", task="design", judge="helper", unlocks=("pay",)),
+        FlowNode(name="end", kind="reduce", reducer="count", needs=("design",)),
+    )
+    session = Session("grown", tools=(*TOOLS, HELPER), flow=FlowGraph(nodes=nodes))
+    session.take(FlowReceived(command_id="begin", body=FlowBody(input="the plan")))
+    more = (
+        FlowNode(name="measure", kind="phase", agent="helper", task="measure", when="args.output == 1"),
+        FlowNode(name="again", kind="reduce", reducer="count", needs=("design",), retries=1, retry_wait_ms=1_000),
+    )
+    session.take(NodesReceived(command_id="more", nodes=more, before=("end",)))
+    session.take(NodeComputed(node="design", attempt=1, body=NodeBody(output="as asked")))
+    session.take(NodeComputed(node="measure", attempt=1, outcome="failed", reason="it did not pass", body=NodeBody()))
+    session.take(NodeComputed(node="again", attempt=1, outcome="failed", reason="not yet", body=NodeBody()))
+    session.fire()
+    session.take(NodeComputed(node="again", attempt=2, body=NodeBody(output=1)))
+    return session
+
+
 def servers() -> Session:
     """MCP servers: one is connected, changes and is frozen, another is lost."""
     session = Session()
@@ -568,6 +673,7 @@ SCENARIOS: dict[str, Callable[[], Session]] = {
             toolset,
             children,
             trees,
+            settled,
             upgrades,
             marks,
             jobs,
@@ -575,6 +681,9 @@ SCENARIOS: dict[str, Callable[[], Session]] = {
             schedules,
             skills,
             flows,
+            worktrees,
+            machines,
+            growth,
             servers,
         ),
     )

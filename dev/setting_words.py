@@ -105,6 +105,8 @@ VARIABLES: dict[str, str] = {
     "WINDLASS_MODEL": "the model if none is named",
     "WINDLASS_JOB": "set for the processes of a background job: the token by which they are known",
     "WINDLASS_STORE": "the store that commands work on; else that of the workspace, in the user's state folder",
+    "WINDLASS_TOKEN": "the token that a server is asked with, by `windlass.connect` and by verbs with `--url`",
+    "WINDLASS_URL": "the server whose sessions commands work on, instead of a store",
     "WINDLASS_ANCHOR_KEY": "the secret that `windlass anchor` signs its notes with, if no `--key` is given",
 }
 """Variables that the package itself reads."""

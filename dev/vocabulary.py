@@ -30,6 +30,8 @@ VALUES = (
     "values.attention",
     "values.plans",
     "values.graphs",
+    "values.isolation",
+    "values.machines",
     "values.blocks",
     "values.items",
     "values.usage",

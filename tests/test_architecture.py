@@ -35,9 +35,14 @@ ARROWS: dict[str, set[str]] = {
     "runtime": BEHIND_RUNTIME,
     "protocol": BEHIND_RUNTIME | {"runtime"},
     "server": BEHIND_RUNTIME | {"runtime", "protocol"},
+    "mcp_server": BEHIND_RUNTIME | {"runtime", "protocol", "server"},
+    "adapters": BEHIND_RUNTIME | {"runtime", "protocol", "windlass"},
     # The package itself (its public names) stands before all of these and behind the faces.
     "windlass": BEHIND_RUNTIME | {"runtime", "protocol", "server"},
-    **{face: BEHIND_RUNTIME | {"runtime", "protocol", "server", "windlass"} for face in ("cli", "tui", "console")},
+    **{
+        face: BEHIND_RUNTIME | {"runtime", "protocol", "server", "mcp_server", "adapters", "windlass"}
+        for face in ("cli", "tui", "console")
+    },
 }
 """What each part may import besides itself. `testing` is missing because it may import anything."""
 

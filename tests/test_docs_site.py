@@ -93,7 +93,13 @@ def test_ids_are_unique_on_each_page(read):
 def test_nothing_is_loaded_from_elsewhere(site, read):
     out, written = site
     loaded = {link for page in read.values() for link in page.loaded} - {"data:,"}
-    assert {os.path.basename(link) for link in loaded} == {"style.css", "site.js", "search.js", "workflows.svg"}
+    assert {os.path.basename(link) for link in loaded} == {
+        "style.css",
+        "site.js",
+        "search.js",
+        "workflows.svg",
+        "machines.svg",
+    }
     for name in written:
         if name.endswith((".css", ".js")) and name != "search.js":
             assert not re.search(r"https?://|url\(|@import", (out / name).read_text(encoding="utf-8")), name

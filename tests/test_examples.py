@@ -32,6 +32,14 @@ SAID = {
         "the next one: 4 reports",
         "each once: True",
     ],
+    "pull_request_shepherd": [
+        "sleeping in checks",
+        "The checks of the timeout are green. Merge?",
+        "completed: it is merged",
+        "implement -> open -> checks -> review -> merge -> merged",
+        "I fixed the timeout in client.py.",
+        "flowchart TD",
+    ],
     "research_with_verifiers": [
         "claims done",
         "verdicts done",
@@ -39,6 +47,12 @@ SAID = {
         "3 verdicts",
         "One of three is wrong: billing.py drops errors.",
         "flowchart TD",
+    ],
+    "mcp_server": [
+        "connected, 4 tools",
+        "the server says: +9.0h",
+        "Noon in London is nine in the evening in Tokyo.",
+        "marked: untrusted:mcp",
     ],
     "survive_a_kill": [
         "the first process was ended by signal 9",

@@ -23,6 +23,7 @@ from . import (
     jobs,
     limits,
     lives,
+    machines,
     marks,
     mcp,
     people,
@@ -33,6 +34,7 @@ from . import (
     trees,
     web,
     workflows,
+    worktrees,
 )
 from .stage import Play, Stage
 
@@ -58,6 +60,8 @@ SCENARIOS: dict[str, Play] = {
     **trees.SCENARIOS,
     **mcp.SCENARIOS,
     **workflows.SCENARIOS,
+    **worktrees.SCENARIOS,
+    **machines.SCENARIOS,
 }
 """Every run by its name; one run may leave the logs of several sessions."""
 

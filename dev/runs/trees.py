@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import windlass
-from windlass.events.children import ChildFinished, ChildOpened, ChildStarted
 from windlass.events.tools.calls import ToolStarted
+from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.children import ChildFinished, ChildOpened, ChildStarted
 from windlass.testing.scripted import call
 
 from .stage import QUICK, Play, Stage, scripted
@@ -75,4 +76,26 @@ async def trees_stopped(stage: Stage) -> None:
             await session.wait_idle()
 
 
-SCENARIOS: dict[str, Play] = {"trees": trees, "trees_stopped": trees_stopped}
+async def trees_settled(stage: Stage) -> None:
+    """A tree is cancelled while somebody works three deep: each level ends at once, and settles when those below have
+    ended too."""
+    leaf = specialist("leaf", call("hang"), tools=[hang])
+    mid = specialist("mid", call("spawn", agent="leaf", task="wait"), agents=[leaf])
+    top = specialist("top", call("spawn", agent="mid", task="wait"), agents=[mid])
+    budget = windlass.Budget(turns=40, tokens=400_000)
+    model = scripted(call("spawn", agent="top", task="wait"))
+    agent = windlass.Agent("lead", model=model, agents=[top], session_budget=budget, settings=QUICK)
+    async with stage.open(agent) as rt:
+        session = await stage.session(rt, agent, "trees_settled")
+        await session.prompt("go")
+        below = session
+        for _ in range(3):
+            started = (await stage.until(below, ChildStarted))[-1]
+            below = await rt.get(started.child_id)
+        await stage.until(below, ToolStarted)
+        await session.cancel()
+        await stage.until(session, ChildSettled)
+        await session.wait_idle()
+
+
+SCENARIOS: dict[str, Play] = {"trees": trees, "trees_stopped": trees_stopped, "trees_settled": trees_settled}

@@ -7,13 +7,13 @@ import json
 
 import windlass
 from windlass import flows
-from windlass.events.children import ChildFinished, ChildStarted
-from windlass.events.flows import NodeFinished
 from windlass.events.questions import QuestionRequested
+from windlass.events.trees.children import ChildFinished, ChildStarted
+from windlass.events.trees.flows import NodeFinished
 from windlass.events.values.failures import failure
 from windlass.models.base import Request
 from windlass.runtime.api.flows import FlowRun
-from windlass.testing.scripted import ScriptedModel
+from windlass.testing.scripted import ScriptedModel, call
 
 from .stage import QUICK, Play, Stage, scripted
 
@@ -54,7 +54,10 @@ def research() -> flows.Flow:
             flows.tournament("best", agent("poet", "x", "xx"), "Sum up.", ["short", "long"], judge=agent("judge", "B")),
             flows.tool("sum", "add", {"left": "{draft}", "right": 1}, needs=["draft"]),
             flows.gate("agree", "Send {best}?", needs=["best", "sum"]),
-            flows.spawn("bad", agent("broken", failure("invalid_request", "no"), "now"), "Try.", retries=1, timeout=60),
+            flows.spawn(
+                "bad", agent("broken", failure("invalid_request", "no"), "now"), "Try.",
+                retries=1, retry_wait=0.02, timeout=60,
+            ),
             flows.reduce("end", "concat", ["agree", "bad"], quorum=1, optional=["sum"]),
         ],
         tools=[add],
@@ -112,4 +115,43 @@ async def workflow_stopped(stage: Stage) -> None:
         await other.session.wait_idle()
 
 
-SCENARIOS: dict[str, Play] = {"workflow": workflow, "workflow_stopped": workflow_stopped}
+async def workflow_grown(stage: Stage) -> None:
+    """A workflow whose coordinator, which may only read, adds nodes; a person adds one; one phase passes and unlocks a
+    tool, another one blocks."""
+    verdict = {True: '{"pass": true, "reason": "as asked"}', False: '{"pass": false, "reason": "too short"}'}
+    added = [{"name": "part", "agent": "helper", "task": "Do a part."}]
+    planner = windlass.Agent(
+        "planner", model=scripted(call("submit_nodes", nodes=added, before=["end"]), "planned"), description="plans",
+        tools=["submit_nodes"], policy=windlass.ALLOW_ALL, settings=QUICK,
+    )  # fmt: skip
+    flow = flows.Flow(
+        "grown",
+        [
+            flows.spawn("plan", planner, "Plan it.", quarantine=True),
+            flows.gate("agree", "Go on?", needs=["plan"]),
+            flows.phase(
+                "design", agent("designer", "short", "long"), "Design it.", needs=["agree"], unlocks=["add"],
+                judge=agent("reviewer", verdict[False], verdict[True]),
+            ),
+            flows.tool("sum", "add", {"left": 1, "right": 2}, needs=["design"]),
+            flows.phase("measure", agent("gauge", "1"), "Measure.", when="args.output == '2'", rounds=1, needs=["sum"]),
+            flows.reduce("end", "concat", ["plan"], optional=["measure"]),
+        ],
+        agents=[agent("helper", "a part", "one more")],
+        tools=[add],
+    )  # fmt: skip
+    async with stage.open(flow) as rt:
+        run = await rt.flow(flow, "workflow_grown")
+        (asked,) = await stage.until(run.session, QuestionRequested)
+        await run.add([flows.spawn("more", "helper", "One more.")])
+        await stage.until(run.session, NodeFinished, 3)
+        await run.session.answer(asked.question_id, "yes")
+        await stage.until(run.session, NodeFinished, len(flow.graph.nodes) + 2)
+        await run.session.wait_idle()
+
+
+SCENARIOS: dict[str, Play] = {
+    "workflow": workflow,
+    "workflow_stopped": workflow_stopped,
+    "workflow_grown": workflow_grown,
+}

@@ -71,6 +71,7 @@ if _typing.TYPE_CHECKING:
     from windlass.events.values.specs import Policy, SessionOptions, Settings
     from windlass.runtime.api.agent import Agent, Budget
     from windlass.runtime.api.approvals import Approve, Deny
+    from windlass.runtime.api.connect import connect as connect
     from windlass.runtime.api.open import open_runtime as open
     from windlass.runtime.api.open_things import StillBusy
     from windlass.runtime.api.policy import ALLOW_ALL, READ_ONLY, allow, ask, deny, explain
@@ -145,6 +146,8 @@ def __getattr__(name: str) -> _typing.Any:
 
     if name in ("flows", "policies", "signals"):
         return import_module(f"windlass.{name}")
+    if name == "connect":  # beside the public names as those modules are, so that they stay few
+        return import_module("windlass.runtime.api.connect").connect
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module 'windlass' has no attribute {name!r}")

@@ -74,6 +74,49 @@ def test_the_same_name_finds_what_was_done(capsys):
         assert capsys.readouterr().out == "All is well.\n"
 
 
+def test_a_resumed_workflow_tells_what_is_new_and_how_to_go_on(capsys):
+    assert main(["flow", "run", "review.py:asking", "--id", "asks"]) == 3
+    told = capsys.readouterr().err
+    assert "  windlass flow run review.py:asking --id asks\n" in told
+    question = told.partition("it waits for ")[2].partition(":")[0]
+    assert main(["answer", "asks", question, "yes", "--wait", "0"]) == 0
+    assert "  windlass flow run FILE --id asks\n" in capsys.readouterr().out
+    assert main(["flow", "run", "review.py:asking", "--id", "asks"]) == 0
+    again = capsys.readouterr()
+    assert again.err == "workflow asks: 0 of 1 nodes had ended before\n[1/1] ✓ agree done\n"
+    assert again.out == "yes\n"
+    assert main(["show", "asks"]) == 0
+    assert "windlass flow show asks" in capsys.readouterr().out
+
+
+def test_another_input_for_the_same_name_is_refused_and_both_are_named(capsys):
+    assert main(["flow", "run", "review.py:flow", "--id", "march", "--input", "one"]) == 0
+    assert main(["flow", "run", "review.py:flow", "--id", "march", "--input", "two"]) == 2
+    assert 'workflow \'march\' was begun with the input "one", not with "two"' in capsys.readouterr().err
+
+
+def test_a_missing_key_of_a_child_is_explained_at_the_root(folder, monkeypatch, capsys):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    keyless = {**FILE, "agents": {"worker": {"model": "openai/gpt-5-mini"}}}
+    (folder / "keyless.json").write_text(json.dumps(keyless))
+    why = "no key for 'openai': set OPENAI_API_KEY"
+    for _ in range(2):
+        assert main(["flow", "run", "keyless.json", "--id", "keyless"]) == 3
+        told = capsys.readouterr().err
+        assert f"it waits for a key: look (worker): {why}" in told
+        assert "  windlass flow run keyless.json --id keyless\n" in told
+    assert main(["show", "keyless"]) == 0
+    shown = capsys.readouterr().out
+    assert f"it waits for a key: {why}" in shown
+    assert "  windlass flow run FILE --id keyless\n" in shown
+
+
+def test_a_fork_of_a_workflow_is_told_to_go_on_as_one(capsys):
+    assert main(["flow", "run", "review.py:flow", "--id", "march"]) == 0
+    assert main(["fork", "march", "--as", "april"]) == 0
+    assert "  windlass flow run FILE --id april\n" in capsys.readouterr().out
+
+
 def test_a_workflow_that_waits_says_for_whom_and_one_that_failed_says_why(capsys):
     assert main(["flow", "run", "review.py:asking", "--id", "asks"]) == 3
     assert "it waits for q" in capsys.readouterr().err

@@ -21,6 +21,7 @@ from windlass.models.catalogue.names import default_catalogue
 
 from . import (
     test_changed_files,
+    test_copilot_verb,
     test_flow_verb,
     test_grants,
     test_jobs_verb,
@@ -43,6 +44,7 @@ from .terminal import PROGRAM, Terminal
 
 ALSO_PROVEN_IN = (
     test_changed_files,
+    test_copilot_verb,
     test_flow_verb,
     test_grants,
     test_jobs_verb,

@@ -44,7 +44,7 @@ async def carried_out(flow: Flow, input: Any = None, **more: Any) -> FlowResult:
 
 async def children_of(run: FlowRun) -> list[str]:
     """The ids of the child sessions that were ever started."""
-    from windlass.events.children import ChildStarted
+    from windlass.events.trees.children import ChildStarted
 
     return [event.child_id for event in only(await events_of(run.session), ChildStarted)]
 

@@ -123,6 +123,38 @@ def test_all_problems_are_told_at_once():
     assert [line.partition(":")[0] for line in found] == ["x", "t", "results"]
 
 
+def test_circles_are_told_with_everything_else_and_each_of_them():
+    found = problems(node("a", "b"), node("b", "a"), node("c", "d"), node("d", "c"), node("e", "gone", "d"))
+    assert [line.partition(": ")[0] for line in found] == ["e", "a", "c", "e"]
+    assert found[0].startswith("e: it needs 'gone', which is no node")
+    assert found[1] == "a: it waits for itself: a needs b needs a: take one of these needs away"
+    assert found[2] == "c: it waits for itself: c needs d needs c: take one of these needs away"
+    assert found[3] == "e: it would never begin, because it waits for c: break the circle first"
+
+
+def test_a_file_with_faults_of_every_kind_is_told_all_of_them_at_once(tmp_path):
+    written = {
+        "name": "wrong",
+        "colour": "blue",
+        "agents": {"broken": {"hooks": []}, "checker": {"instructions": "Check."}},
+        "budget": {"tokens": -1},
+        "nodes": [
+            {"name": "typo", "kind": "verify", "agent": "checker", "tasks": "?"},
+            {"name": "after", "agent": "broken", "task": "go on", "needs": ["typo", "nobody"]},
+            {"name": "x", "agent": "checker", "task": "x", "needs": ["y"]},
+            {"name": "y", "agent": "stranger", "task": "y", "needs": ["x"]},
+        ],
+    }
+    (tmp_path / "wrong.json").write_text(json.dumps(written))
+    with pytest.raises(flows.BadFlow) as caught:
+        flows.load_flow(tmp_path / "wrong.json")
+    assert [line.partition(":")[0] for line in caught.value.problems] == [
+        "unknown key 'colour'", "typo", "agent broken", "budget", "after", "y", "x",
+    ]  # fmt: skip
+    assert "after: it needs 'nobody', which is no node" in "\n".join(caught.value.problems)
+    assert "'typo', which is no node" not in "\n".join(caught.value.problems)
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [

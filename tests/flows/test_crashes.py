@@ -10,8 +10,8 @@ import sys
 
 import windlass
 from tests.runtime.support import events_of, only, sound
-from windlass.events.children import ChildFinished, ChildStarted
-from windlass.events.flows import NodeFinished, NodeStarted
+from windlass.events.trees.children import ChildFinished, ChildStarted
+from windlass.events.trees.flows import NodeFinished, NodeStarted
 from windlass.runtime.api.flows import FlowRun
 
 from . import crash_target

@@ -9,9 +9,9 @@ import pytest
 import windlass
 from tests.runtime.support import JumpPorts, events_of, only, started
 from windlass import flows
-from windlass.events.children import ChildFinished, ChildStarted, ChildStopped
-from windlass.events.errors import Refused
-from windlass.events.flows import NodeFinished, NodeRetried, NodeStarted, NodeStopped
+from windlass.events.errors import Refused, UsageError
+from windlass.events.trees.children import ChildFinished, ChildStarted, ChildStopped
+from windlass.events.trees.flows import NodeFinished, NodeRetried, NodeStarted, NodeStopped
 from windlass.models.base import Request
 from windlass.runtime.api.flows import FlowRun
 from windlass.runtime.flows.reducers import REDUCERS
@@ -135,15 +135,45 @@ async def test_what_cannot_be_kept_fails_its_node():
 
 async def test_a_node_is_tried_again_as_often_as_it_says():
     flaky = speaker("flaky", windlass_failure(), windlass_failure(), "third time")
-    flow = flows.Flow("again", [flows.spawn("a", flaky, "try", retries=2)])
+    flow = flows.Flow("again", [flows.spawn("a", flaky, "try", retries=2, retry_wait=0.01)])
     async with windlass.open(agents=[flow]) as runtime:
         run = await runtime.flow(flow, "f")
         result = await run.result()
         assert (result.status, result.output) == ("completed", "third time")
         events = await events_of(run.session)
         assert [event.attempt for event in only(events, NodeStarted)] == [1, 2, 3]
-        assert len(only(events, NodeRetried)) == 2
+        assert [event.at_ms is not None for event in only(events, NodeRetried)] == [True, True]
         assert len({event.child_id for event in only(events, ChildStarted)}) == 3
+
+
+async def test_a_pause_before_another_try_outlives_the_process(tmp_path):
+    flaky = speaker("flaky", windlass_failure(), "second time")
+    flow = flows.Flow("again", [flows.spawn("a", flaky, "try", retries=1, retry_wait=3600)])
+    async with windlass.open(tmp_path / "work.db", agents=[flow]) as runtime:
+        run = await runtime.flow(flow, "f")
+        (retried,) = await started(run.session, NodeRetried)
+        state = await run.session.state()
+        assert {timer.at_ms for timer in state.timers.open.values()} == {retried.at_ms}
+        assert (await run.nodes())["a"].status == "pausing"
+    ports = JumpPorts()
+    ports.ahead_ms = 2 * 3600 * 1000
+    async with windlass.open(tmp_path / "work.db", agents=[flow], ports=ports) as runtime:
+        run = await runtime.flow(flow, "f")
+        result = await run.result()
+        assert (result.status, result.output) == ("completed", "second time")
+        assert [event.attempt for event in only(await events_of(run.session), NodeStarted)] == [1, 2]
+
+
+async def test_a_workflow_that_is_stopped_in_a_pause_begins_again_when_it_is_woken():
+    flaky = speaker("flaky", windlass_failure(), "second time")
+    flow = flows.Flow("again", [flows.spawn("a", flaky, "try", retries=1, retry_wait=3600)])
+    async with windlass.open(agents=[flow]) as runtime:
+        run = await runtime.flow(flow, "f")
+        await started(run.session, NodeRetried)
+        await run.interrupt()
+        assert (await run.session.state()).timers.open == {}
+        await run.wake()
+        assert (await run.result()).output == "second time"
 
 
 def windlass_failure() -> object:
@@ -286,8 +316,32 @@ async def test_the_same_id_finds_the_same_flow():
     flow = flows.Flow("twice", [flows.spawn("a", agent, "x")])
     async with windlass.open(agents=[flow]) as runtime:
         first = await (await runtime.flow(flow, "f", input=1)).result()
-        again = await (await runtime.flow(flow, "f", input=2)).result()
-        assert first.outputs == again.outputs == {"a": "only once"}
+        again = await (await runtime.flow(flow, "f", input=1)).result()
+        unsaid = await (await runtime.flow(flow, "f")).result()
+        assert first.outputs == again.outputs == unsaid.outputs == {"a": "only once"}
+
+
+async def test_another_input_for_the_same_id_is_refused_and_both_are_named():
+    flow = flows.Flow("twice", [flows.spawn("a", speaker("once", "only once"), "x")])
+    async with windlass.open(agents=[flow]) as runtime:
+        await (await runtime.flow(flow, "f", input={"month": "march"})).result()
+        with pytest.raises(UsageError, match=r'begun with the input {"month":"march"}, not with "april"'):
+            await runtime.flow(flow, "f", input="april")
+
+
+async def test_progress_goes_on_behind_a_rest_and_leaves_out_what_was_told_before(tmp_path):
+    flow = flows.Flow("asks", [flows.gate("agree", "Go on?"), flows.reduce("end", "count", ["agree"])])
+    async with windlass.open(tmp_path / "work.db", agents=[flow]) as runtime:
+        run = await runtime.flow(flow, "f")
+        assert [event.node async for event in run.progress(after=run.since)] == ["agree"]
+        (asked,) = (await run.result()).waiting_for
+    async with windlass.open(tmp_path / "work.db") as elsewhere:
+        await (await elsewhere.get("f")).answer(asked, "yes")
+    async with windlass.open(tmp_path / "work.db", agents=[flow], take_up=False) as runtime:
+        run = await runtime.flow(flow, "f")
+        told = [(type(event).__name__, event.node) async for event in run.progress(after=run.since)]
+        assert told == [("NodeFinished", "agree"), ("NodeStarted", "end"), ("NodeFinished", "end")]
+        assert [event.node async for event in run.progress()] == ["agree", "agree", "end", "end"]
 
 
 async def test_no_more_nodes_are_at_work_than_may_be():

@@ -9,9 +9,9 @@ import pytest
 import windlass
 from tests.runtime.support import events_of, only, started
 from windlass import flows
-from windlass.events.children import ChildStarted
-from windlass.events.flows import NodeFinished
 from windlass.events.questions import QuestionRequested
+from windlass.events.trees.children import ChildStarted
+from windlass.events.trees.flows import NodeFinished
 
 from .support import carried_out, listener, speaker
 

@@ -3,7 +3,6 @@ faults share. One source of choices decides everything, so a failure is repeated
 
 from __future__ import annotations
 
-import operator
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,10 +13,8 @@ import msgspec
 from tests.kernel.makers import MAKERS, OFTEN
 from tests.kernel.session import ASK_PAY, HELPER, MODEL, TOOLS, Session
 from windlass.events.base import Event, Fact
-from windlass.events.children import ChildFinished, ChildMoved, ChildOpened
 from windlass.events.context import ContextArchived
 from windlass.events.errors import Refused
-from windlass.events.flows import FlowReceived, NodeComputed
 from windlass.events.questions import AnswerReceived
 from windlass.events.runs import WakeReceived
 from windlass.events.schedules import OccurrenceDelivered, ScheduleComputed, ScheduleReceived
@@ -37,6 +34,12 @@ from windlass.events.tools.calls import (
 )
 from windlass.events.tools.jobs import JobFinished, JobStarted, KillReceived
 from windlass.events.tools.permissions import ApproverMissed, PermissionApproved, PermissionDenied
+from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.children import ChildFinished, ChildMoved, ChildOpened
+from windlass.events.trees.flows import FlowReceived, NodeComputed
+from windlass.events.trees.growth import NodesReceived
+from windlass.events.trees.machines import MachineComputed, MachineReceived
+from windlass.events.trees.worktrees import WorktreeMerged, WorktreeRemoved
 from windlass.events.turns import (
     ModelFailed,
     ModelReplied,
@@ -47,7 +50,7 @@ from windlass.events.turns import (
     ReplyBody,
 )
 from windlass.events.values.blocks import Text
-from windlass.events.values.ids import child_end_id
+from windlass.events.values.ids import child_end_id, child_settled_id
 from windlass.events.values.items import HistoryItem
 from windlass.events.values.specs import ItemRef, Limits, Settings
 from windlass.events.values.usage import Usage
@@ -66,6 +69,8 @@ Pick = Callable[[int], int]
 
 DRAIN_STEPS_MAX = 400
 RAREST = 6
+SELDOM = (Asleep, BackingOff)
+"""Phases that a session is seldom in: there, what has hardly come is tried more often."""
 Pair = tuple[str, str]
 
 OBJECTS: dict[type[Fact], tuple[str, ...]] = {
@@ -88,13 +93,18 @@ OBJECTS: dict[type[Fact], tuple[str, ...]] = {
 OF_SCHEDULES = (ScheduleReceived, ScheduleComputed, OccurrenceDelivered)
 """What only a schedule is told, which is a session that never runs: `test_schedules` tells it."""
 
-OF_FLOWS = (FlowReceived, NodeComputed)
+OF_FLOWS = (FlowReceived, NodeComputed, NodesReceived)
 """What only a workflow is told: `test_flows` tells it."""
+
+OF_WORKTREES = (WorktreeMerged, WorktreeRemoved)
+"""What only a child with a worktree is told: `test_worktrees` tells it."""
+OF_MACHINES = (MachineReceived, MachineComputed)
+"""What only a session with a machine is told: `test_machines` tells it."""
 
 LEGAL_PAIRS: frozenset[Pair] = frozenset(
     (phase.__name__, fact.__name__)
     for fact, row in parts.TABLES.facts.items()
-    if fact not in (*OF_SCHEDULES, *OF_FLOWS)
+    if fact not in (*OF_SCHEDULES, *OF_FLOWS, *OF_WORKTREES, *OF_MACHINES)
     for phase in row.when
 )
 
@@ -187,7 +197,7 @@ class Chaos:
         phase = type(self.session.state.phase)
         if phase in (BackingOff, Compacting) and not self.session.state.calls.by_id and self.chance(2):
             return CallReceived
-        if not self.chance(3):
+        if not self.chance(3) and not (phase in SELDOM and self.chance(2)):
             return self.one(
                 [fact for fact in OFTEN if phase in parts.TABLES.facts[fact].when and self._has_object(fact)]
             )
@@ -200,7 +210,7 @@ class Chaos:
         state = self.session.state
         if fact in (ModelReplied, ModelFailed):
             return bool(state.requests.open)
-        if fact in (*OF_SCHEDULES, *OF_FLOWS):
+        if fact in (*OF_SCHEDULES, *OF_FLOWS, *OF_WORKTREES, *OF_MACHINES):
             return False
         if fact in (JobFinished, KillReceived):
             return bool(state.jobs.open)
@@ -208,6 +218,8 @@ class Chaos:
             return bool(state.archive.paged)
         if fact in (ChildFinished, ChildMoved):
             return bool(self.session.state.children.open)
+        if fact is ChildSettled:
+            return bool(self.session.state.children.unsettled)
         if fact is ChildOpened:
             return self._child_to_begin()
         wanted = OBJECTS.get(fact)
@@ -224,6 +236,7 @@ class Chaos:
         state = self.session.state
         found: list[type[Fact]] = [TimerFired] if state.timers.open else []
         found += (ChildFinished, ChildMoved) if state.children.open and not state.active else ()
+        found += (ChildSettled,) * 8 if state.children.unsettled and isinstance(state.phase, Asked | Asleep) else ()
         found += (ChildOpened,) * 4 if self._child_to_begin() and isinstance(state.phase, Asked | Asleep) else ()
         found += (JobFinished, KillReceived) if state.jobs.open and not state.active else ()
         for ask in state.asks.open.values():
@@ -290,7 +303,7 @@ class Chaos:
         """A part that keeps nothing is not asked what it owes and has open, so it must have nothing to say."""
         state = self.session.state
         for part in parts.PARTS:
-            if part.keeps and not operator.attrgetter(part.keeps)(state):
+            if part.keeps is not None and not part.keeps(state):
                 said = [*(part.owes(state) if part.owes else ()), *(part.opens(state) if part.opens else ())]
                 assert not said, (part.name, said)
 
@@ -309,6 +322,9 @@ class Chaos:
                     )
                 case effects.RunTool():
                     return ToolFinished(call_id=effect.call_id, body=ResultBody(content=(Text(text="r"),)))
+                case effects.StartChild(settles=True):
+                    name = child_settled_id(effect.child_id)
+                    return ChildSettled(command_id=name, child_id=effect.child_id, call_id=effect.call_id)
                 case effects.StartChild() if effect.mode != "foreground" and not effect.opened:
                     return ChildOpened(child_id=effect.child_id, call_id=effect.call_id)
                 case effects.StartChild():

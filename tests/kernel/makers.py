@@ -21,7 +21,6 @@ from windlass.events.changes import (
     ChangeTask,
     ChangeTitle,
 )
-from windlass.events.children import ChildBody, ChildFinished, ChildMoved, ChildOpened
 from windlass.events.commands import CommandRefused, PromptBody, PromptReceived, QueueBody, QueueEdited
 from windlass.events.context import CompactReceived, ContextArchived, ContextPagedIn, PageBody, UndoReceived
 from windlass.events.hooks import HookRuling
@@ -67,6 +66,8 @@ from windlass.events.tools.labels import LabelsDeclassified
 from windlass.events.tools.mcp import McpConnected
 from windlass.events.tools.permissions import ApproverMissed, FeedbackBody, PermissionApproved, PermissionDenied
 from windlass.events.tools.toolset import MountReceived, UnmountReceived
+from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.children import ChildBody, ChildFinished, ChildMoved, ChildOpened, Used
 from windlass.events.turns import (
     AskBody,
     ModelAsked,
@@ -79,7 +80,7 @@ from windlass.events.turns import (
 )
 from windlass.events.values.blocks import Text
 from windlass.events.values.failures import failure
-from windlass.events.values.ids import child_end_id, child_id, job_id
+from windlass.events.values.ids import child_end_id, child_id, child_settled_id, job_id
 from windlass.events.values.specs import (
     AgentRef,
     Grant,
@@ -179,7 +180,17 @@ def child_moved(c: Chaos) -> Fact:
 def child_end(c: Chaos) -> Fact:
     child, call = some_child(c)
     name = child_end_id(child) if not c.chance(8) else c.command()
-    return ChildFinished(command_id=name, child_id=child, call_id=call, body=ChildBody(content=(Text(text="x"),)))
+    held = None if c.chance(2) else Used(turns=c.pick(3), calls=c.pick(2))
+    used = None if held is None else Used(turns=1)
+    body = ChildBody(content=(Text(text="x"),))
+    return ChildFinished(command_id=name, child_id=child, call_id=call, body=body, used=used, held=held)
+
+
+def child_settled(c: Chaos) -> Fact:
+    call = c.one(list(c.session.state.children.unsettled) or ["c1.0"])
+    child = child_id(c.session.state.session_id, call)
+    name = child_settled_id(child) if not c.chance(8) else c.command()
+    return ChildSettled(command_id=name, child_id=child, call_id=call, used=Used(turns=1 + c.pick(3)))
 
 
 def job_start(c: Chaos) -> Fact:
@@ -494,6 +505,7 @@ MAKERS: dict[type[Fact], Callable[[Chaos], Fact]] = {
     ChildFinished: child_end,
     ChildOpened: child_opened,
     ChildMoved: child_moved,
+    ChildSettled: child_settled,
     JobStarted: job_start,
     JobFinished: lambda c: JobFinished(job_id=c.job_id(), status=c.one(get_args(JobStatus)), tokens=c.pick(9), body=JobBody(title="t", content=(Text(text="x"),))),
     KillReceived: lambda c: KillReceived(command_id=c.command(), job_id=c.job_id()),

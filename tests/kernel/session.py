@@ -9,7 +9,6 @@ import msgspec
 
 from windlass.events.base import Event, name_of
 from windlass.events.changes import AnyChange, ChangeReceived, ChangeSettings
-from windlass.events.children import ChildBody, ChildFinished
 from windlass.events.commands import PromptBody, PromptReceived
 from windlass.events.context import CompactReceived
 from windlass.events.questions import AnswerBody, AnswerReceived
@@ -31,6 +30,7 @@ from windlass.events.tools.calls import (
 )
 from windlass.events.tools.permissions import ApproverMissed, FeedbackBody, PermissionApproved, PermissionDenied
 from windlass.events.tools.toolset import MountReceived, UnmountReceived
+from windlass.events.trees.children import ChildBody, ChildFinished
 from windlass.events.turns import ModelFailed, ModelReplied, ModelRequested, OutputCheck, Prepared, ReplyBody, ReplyCall
 from windlass.events.values.blocks import CallSlot, Text
 from windlass.events.values.failures import FinishReason, failure

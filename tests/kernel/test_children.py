@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.kernel.session import HELPER, TOOLS, Session, call, names
-from windlass.events.children import ChildOpened
 from windlass.events.errors import Refused
+from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.children import ChildOpened, Used
 from windlass.events.turns import Prepared
-from windlass.events.values.specs import Spawning
+from windlass.events.values.ids import child_settled_id
+from windlass.events.values.specs import Limits, Spawning
+from windlass.events.values.usage import Usage
 from windlass.kernel.effects import StartChild
 from windlass.kernel.owed import opens, waiting_for
+from windlass.kernel.parts.budgets import held
 from windlass.kernel.phases import Asleep, AwaitingTools
 
 
@@ -103,3 +107,64 @@ def test_a_detached_child_whose_call_was_stopped_is_opened_whatever_the_session_
     with pytest.raises(Refused, match="no call waits for the start"):
         session.take(opened)
     assert session.verify().problems == []
+
+
+def aside(**slice: int) -> Session:
+    """A session with a budget, whose child has a share of it."""
+    session = Session(tools=(*TOOLS, HELPER), limits=Limits(**slice))
+    session.prompt()
+    session.reply("", call("helper", {"n": 1}, prepared=Prepared(digest="spawn", spawning=Spawning(agent="helper"))))
+    return session
+
+
+def settled(session: Session, used: Used, *, command_id: str = "", child_id: str = "") -> ChildSettled:
+    ((name, before),) = session.state.children.unsettled.items()
+    child = child_id or before.child.child_id
+    return ChildSettled(command_id=command_id or child_settled_id(child), child_id=child, call_id=name, used=used)
+
+
+def test_what_those_below_an_ended_child_may_still_use_stays_set_aside_until_it_settles():
+    session = aside(turns=40, tokens=400_000)
+    session.child_ends(used=Used(turns=3), held=Used(turns=7, usage=Usage(input_tokens=50)))
+    assert (session.state.budget.spent.turns, session.state.children.open) == (2 + 3, {})
+    before = held(session.state)
+    assert (before.turns, before.tokens >= 50) == (7, True)
+    told = session.take(settled(session, Used(turns=5, usage=Usage(input_tokens=20, output_tokens=4))))
+    assert names(told) == ["child.settled", "command.completed"]
+    assert (session.state.budget.spent.turns, held(session.state).turns) == (2 + 5, 0)
+    assert before.tokens - held(session.state).tokens == 50
+    assert session.verify().problems == []
+
+
+def test_an_account_is_settled_once_and_only_by_the_child_itself():
+    session = aside(turns=40)
+    session.child_ends(used=Used(turns=1), held=Used(turns=2))
+    last = settled(session, Used(turns=2))
+    with pytest.raises(Refused, match="derived from the child's"):
+        session.take(settled(session, Used(turns=2), command_id="mine"))
+    with pytest.raises(Refused, match="nothing is set aside"):
+        session.take(settled(session, Used(turns=2), child_id="s1~other"))
+    session.take(last)
+    with pytest.raises(Refused, match="nothing is set aside"):
+        session.take(last)
+
+
+def test_a_fork_pays_for_no_child_of_its_origin():
+    session = aside(turns=40)
+    branch = session.fork(session.state.seq)
+    assert (branch.state.budget.spent.turns, held(branch.state).turns) == (1, 0)
+    session.child_ends(used=Used(turns=1), held=Used(turns=9))
+    branch = session.fork(session.state.seq)
+    assert branch.state.children.unsettled == {}
+    assert held(branch.state).turns == 0
+
+
+def test_an_account_is_settled_while_the_session_sleeps():
+    session = aside(turns=40)
+    session.child_ends(used=Used(turns=1), held=Used(turns=2))
+    session.reply("", call("wait", {"for_ms": 60_000}))
+    session.reply("later")
+    assert isinstance(session.state.phase, Asleep)
+    session.take(settled(session, Used(turns=2)))
+    assert isinstance(session.state.phase, Asleep)
+    assert held(session.state).turns == 0

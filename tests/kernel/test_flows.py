@@ -11,10 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernel.session import HELPER, TOOLS, Session, names
-from windlass.events.children import ChildBody, ChildFinished, ChildStarted, Used
 from windlass.events.errors import Refused
-from windlass.events.flows import FlowBody, FlowReceived, NodeBody, NodeCall, NodeComputed, NodeFinished, NodeStarted
 from windlass.events.runs import RunCompleted, RunFailed
+from windlass.events.trees.children import ChildBody, ChildFinished, ChildStarted, Used
+from windlass.events.trees.flows import (
+    FlowBody,
+    FlowReceived,
+    NodeBody,
+    NodeCall,
+    NodeComputed,
+    NodeFinished,
+    NodeStarted,
+)
 from windlass.events.turns import Prepared
 from windlass.events.values.blocks import Text
 from windlass.events.values.graphs import FlowGraph, FlowNode
@@ -183,7 +191,7 @@ def test_a_second_start_of_a_finished_flow_is_refused_and_no_other_session_is_on
 
 
 def test_a_flow_whose_child_waits_for_a_person_waits_too():
-    from windlass.events.children import ChildMoved
+    from windlass.events.trees.children import ChildMoved
 
     world = World(node("a"), node("b"))
     for effect in world.effects():

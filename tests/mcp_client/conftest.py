@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from windlass.mcp.config import Mcp
 from windlass.mcp.server import McpServer
 from windlass.tools.processes.process_tree import is_alive
 
@@ -24,6 +25,11 @@ def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     folder = tmp_path_factory.mktemp("state")
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     return folder
+
+
+def patient(*servers: McpServer, **more: Any) -> Mcp:
+    """Servers that a prompt waits for however long they take."""
+    return Mcp(servers=servers, wait_ms=PATIENT_MS, **more)
 
 
 class Strange:

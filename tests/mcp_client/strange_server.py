@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -29,7 +30,13 @@ TOOLS: list[dict[str, Any]] = [
     *({"name": name, "inputSchema": NOTHING} for name in ("reports", "hangs", "dies", "leaves", "changes", "large")),
     {"name": "environment", "inputSchema": NOTHING},
 ]
+ABLE: list[dict[str, Any]] = [
+    {"name": name, "inputSchema": NOTHING} for name in ("elicits", "samples", "roots", "logs", "meta")
+]
+"""What it offers besides if it is told to be `able`: tools that ask something of whoever calls them."""
+PAGE = 60
 writing = threading.Lock()
+answers: dict[str, queue.Queue[dict[str, Any]]] = {}
 
 
 def path(name: str) -> str:
@@ -63,7 +70,66 @@ def answer(request: dict[str, Any], text: str, **more: Any) -> None:
 
 def listed() -> list[dict[str, Any]]:
     whole = told("tools.json")
-    return json.loads(whole) if whole is not None else [*TOOLS, *json.loads(told("more.json") or "[]")]
+    more = ABLE if told("able") is not None else []
+    return json.loads(whole) if whole is not None else [*TOOLS, *more, *json.loads(told("more.json") or "[]")]
+
+
+def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Asks the client something, and gives the whole answer."""
+    name = f"{method} {time.monotonic_ns()}"
+    answers[name] = queue.Queue()
+    note(f"asks {method}")
+    send({"id": name, "method": method, "params": params})
+    return answers[name].get()
+
+
+def able(request: dict[str, Any]) -> None:
+    """Calls of the tools that only an able server has."""
+    params = request["params"]
+    match params["name"]:
+        case "elicits":
+            given = ask("elicitation/create", json.loads(told("elicit.json") or "{}"))
+            answer(request, json.dumps(given.get("result") or given.get("error")))
+        case "samples":
+            given = ask("sampling/createMessage", json.loads(told("sample.json") or "{}"))
+            answer(request, json.dumps(given.get("result") or given.get("error")))
+        case "roots":
+            given = ask("roots/list", {})
+            answer(request, json.dumps(given.get("result") or given.get("error")))
+        case "logs":
+            for level, text in json.loads(told("log.json") or "[]"):
+                send({"method": "notifications/message", "params": {"level": level, "logger": "l", "data": text}})
+            answer(request, "logged")
+        case "meta":
+            answer(request, json.dumps(params.get("_meta") or {}))
+
+
+def resources(request: dict[str, Any]) -> dict[str, Any]:
+    """Resources in pages, one template, and what reading gives."""
+    params = request.get("params") or {}
+    match request["method"]:
+        case "resources/list":
+            many = int(told("resources") or 3)
+            at = int(params.get("cursor") or 0)
+            found = [{"uri": f"note://{n}", "name": f"note {n}"} for n in range(at, min(at + PAGE, many))]
+            more = {"nextCursor": str(at + PAGE)} if at + PAGE < many else {}
+            return {"resources": found, **more}
+        case "resources/templates/list":
+            return {
+                "resourceTemplates": [{"uriTemplate": "day://{date}", "name": "a day", "description": "\u200bof it"}]
+            }
+    if params["uri"] == "note://blob":
+        return {"contents": [{"uri": params["uri"], "mimeType": "application/x-thing", "blob": "AAEC"}]}
+    return {"contents": [{"uri": params["uri"], "mimeType": "text/plain", "text": f"the text of {params['uri']}"}]}
+
+
+def prompts(request: dict[str, Any]) -> dict[str, Any]:
+    params = request.get("params") or {}
+    if request["method"] == "prompts/list":
+        given = [{"name": "language", "required": True}, {"name": "tone"}]
+        return {"prompts": [{"name": "greet", "description": "Greets.", "arguments": given}, {"name": "plain"}]}
+    text = f"greet in {json.dumps(params.get('arguments') or {}, sort_keys=True)}"
+    return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
 
 
 def page(request: dict[str, Any]) -> dict[str, Any]:
@@ -108,6 +174,8 @@ def call(request: dict[str, Any]) -> None:
             answer(request, json.dumps(dict(os.environ)))
         case "structured":
             answer(request, "structured", structuredContent=json.loads(told("structured.json") or "{}"))
+        case "elicits" | "samples" | "roots" | "logs" | "meta":
+            able(request)
         case name:
             answer(request, f"no tool {name}", isError=True)
 
@@ -116,7 +184,10 @@ def take(request: dict[str, Any]) -> None:
     match request.get("method"):
         case "initialize":
             info = {"name": "strange", "version": "1"}
-            abilities = {"tools": {"listChanged": True}}
+            abilities: dict[str, Any] = {"tools": {"listChanged": True}}
+            if told("able") is not None:
+                abilities |= {"resources": {}, "prompts": {}, "logging": {}}
+            note(f"client {json.dumps(request['params']['capabilities'])}")
             version = request["params"]["protocolVersion"]
             send(
                 {
@@ -133,6 +204,15 @@ def take(request: dict[str, Any]) -> None:
                 send({"method": "notifications/tools/list_changed"})
         case "tools/call":
             threading.Thread(target=call, args=(request,), daemon=True).start()
+        case "resources/list" | "resources/templates/list" | "resources/read":
+            send({"id": request["id"], "result": resources(request)})
+        case "prompts/list" | "prompts/get":
+            send({"id": request["id"], "result": prompts(request)})
+        case "logging/setLevel":
+            note(f"level {request['params']['level']}")
+            send({"id": request["id"], "result": {}})
+        case None if request.get("id") in answers:
+            answers[request["id"]].put(request)
         case "notifications/cancelled":
             note("cancelled")
         case _ if "id" in request and "method" in request:

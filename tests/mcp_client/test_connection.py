@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tests.mcp_client.conftest import PATIENT_MS, Strange, gone
-from windlass.mcp import connection as connection_module
-from windlass.mcp import restarts, server_process
+from windlass.mcp import restarts, server_process, tool_pages
 from windlass.mcp.connection import Connection, Frozen, Lost, NotConnected
 from windlass.mcp.restarts import Restarts
 from windlass.mcp.server import McpServer
@@ -194,7 +193,7 @@ async def test_a_servers_own_schema_of_its_results_is_not_run(strange: Strange) 
 async def test_a_list_without_an_end_is_asked_for_within_bounds(
     strange: Strange, monkeypatch: pytest.MonkeyPatch, endless: Any, asked: int, taken: int, told: str
 ) -> None:
-    monkeypatch.setattr(connection_module, "LIST_BYTES_MAX", 200_000)
+    monkeypatch.setattr(tool_pages, "LIST_BYTES_MAX", 200_000)
     strange.tell("endless", json.dumps(endless))
     connection = Connection(strange.server())
     listing = await connection.connect()

@@ -18,6 +18,7 @@ from tests.mcp_client.test_connection import agreed, nothing, said
 from windlass.events.tools.calls import ToolFinished
 from windlass.events.tools.mcp import McpConnected
 from windlass.mcp import transports
+from windlass.mcp.bounded_http import Measure
 from windlass.mcp.connection import Connection, Lost, NotConnected
 from windlass.mcp.server import McpServer
 from windlass.testing.scripted import ScriptedModel, call
@@ -34,12 +35,13 @@ def new_office() -> Office:
 
 
 @contextlib.asynccontextmanager
-async def serving(office: Office, kind: str) -> AsyncIterator[tuple[str, Any]]:
+async def serving(office: Office, kind: str, port: int = 0) -> AsyncIterator[tuple[str, Any]]:
     """The address of a server that runs, and what stops it."""
     import uvicorn
 
     listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
     listener.listen()
     config = uvicorn.Config(
         office.app(kind), log_level="error", timeout_graceful_shutdown=1, lifespan="on", ws="none", access_log=False
@@ -131,7 +133,7 @@ async def test_a_session_calls_a_server_over_http(tmp_path: pathlib.Path) -> Non
             await session.wait_idle()
             found = [record.event async for record in session.records()]
     (connected,) = [event for event in found if isinstance(event, McpConnected)]
-    assert (connected.status, connected.transport, connected.tools) == ("connected", "http", 3)
+    assert (connected.status, connected.transport, connected.tools) == ("connected", "http", 5)
     (finished,) = [event for event in found if isinstance(event, ToolFinished)]
     assert finished.ok
     assert "42" in str(finished.body)
@@ -154,3 +156,57 @@ async def test_an_answer_that_is_packed_all_the_same_is_not_read() -> None:
         async with transports._http_client({}) as client:
             with pytest.raises(Exception, match=r"it packed its answer \(gzip\)"):
                 await client.get(f"http://127.0.0.1:{port}/mcp")
+
+
+@contextlib.asynccontextmanager
+async def answering(kind: str, pieces: Any) -> AsyncIterator[str]:
+    """The address of a server that answers each request with these pieces, for as long as somebody reads them."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nConnection: close\r\n\r\n".encode())
+        with contextlib.suppress(ConnectionError):
+            for piece in pieces():
+                writer.write(piece)
+                await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/mcp"
+
+
+def endless() -> Any:
+    while True:
+        yield b"x" * 65_536
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_an_answer_without_an_end_is_not_read_to_its_end(kind: str) -> None:
+    async with answering(kind, endless) as url, transports._http_client({}) as client:
+        with pytest.raises(Exception, match="it sent a message of more than 16777216 bytes"):
+            async with asyncio.timeout(PATIENCE_S):
+                await client.get(url)
+
+
+async def test_a_stream_may_have_any_number_of_events_that_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("windlass.mcp.bounded_http.LINE_BYTES_MAX", 100)
+    events = [b"data: " + b"y" * 60 + b"\n", b"\n"] * 50
+    async with answering("text/event-stream", lambda: events) as url, transports._http_client({}) as client:
+        assert len((await client.get(url)).content) == sum(map(len, events))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "exceeds"),
+    [
+        ([b"a" * 100], [False]),
+        ([b"a" * 101], [True]),
+        ([b"a" * 60, b"\n\n" + b"b" * 60], [False, False]),
+        ([b"a" * 60 + b"\n", b"\n" + b"b" * 99], [False, False]),
+        ([b"a" * 60, b"\r\n\r\n", b"b" * 101], [False, False, True]),
+        ([b"a" * 90, b"b" * 20 + b"\n\n"], [False, True]),
+    ],
+)
+def test_events_are_measured_one_by_one(monkeypatch: pytest.MonkeyPatch, pieces: Any, exceeds: list[bool]) -> None:
+    monkeypatch.setattr("windlass.mcp.bounded_http.LINE_BYTES_MAX", 100)
+    measure = Measure(events=True)
+    assert [measure.exceeds(piece) for piece in pieces] == exceeds

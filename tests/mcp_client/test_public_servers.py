@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import windlass
-from tests.mcp_client.conftest import PATIENCE_S, PATIENT_MS, gone
+from tests.mcp_client.conftest import PATIENCE_S, PATIENT_MS, gone, patient
 from tests.mcp_client.test_connection import agreed, nothing, said
 from tests.mcp_client.test_sessions import events, of, until
 from tests.mcp_client.test_sessions import said as result_of
@@ -89,7 +89,7 @@ async def test_three_public_servers_work_in_one_session(tmp_path: pathlib.Path) 
         public("filesystem", str(files)),
         public("memory", env={"MEMORY_FILE_PATH": str(tmp_path / "memory.jsonl")}),
     ]
-    agent = windlass.Agent("all", model, policy=windlass.ALLOW_ALL, mcp=servers)
+    agent = windlass.Agent("all", model, policy=windlass.ALLOW_ALL, mcp=patient(*servers))
     async with windlass.open(str(tmp_path / "work.db"), agents=[agent]) as runtime:
         session = await runtime.session(agent, "one")
         await session.prompt("go")
@@ -152,7 +152,7 @@ async def test_a_package_that_becomes_another_one_is_frozen(tmp_path: pathlib.Pa
     command.symlink_to(BIN / "mcp-server-memory")
     server = McpServer(name="pulled", command=str(command), args=(str(tmp_path),), start_timeout_ms=PATIENT_MS)
     agent = windlass.Agent(
-        "one", ScriptedModel([call("pulled__read_graph"), "one", "two"]), policy=windlass.ALLOW_ALL, mcp=[server]
+        "one", ScriptedModel([call("pulled__read_graph"), "one", "two"]), policy=windlass.ALLOW_ALL, mcp=patient(server)
     )
     async with windlass.open(str(tmp_path / "work.db"), agents=[agent]) as runtime:
         session = await runtime.session(agent, "one")
@@ -161,7 +161,7 @@ async def test_a_package_that_becomes_another_one_is_frozen(tmp_path: pathlib.Pa
         assert "entities" in str(of(ToolFinished, await events(session))[0].body)
     command.unlink()
     command.symlink_to(BIN / "mcp-server-filesystem")
-    again = windlass.Agent("one", ScriptedModel(["two"]), policy=windlass.ALLOW_ALL, mcp=[server])
+    again = windlass.Agent("one", ScriptedModel(["two"]), policy=windlass.ALLOW_ALL, mcp=patient(server))
     async with windlass.open(str(tmp_path / "work.db"), agents=[again]) as runtime:
         session = await runtime.session(again, "one")
         await session.prompt("go on")
@@ -180,7 +180,7 @@ async def test_the_time_is_told_by_a_public_server_of_the_package_index(tmp_path
         start_timeout_ms=PATIENT_MS,
     )
     agent = windlass.Agent(
-        "clock", ScriptedModel([call("time__get_current_time", timezone="UTC"), "late"]), mcp=[server]
+        "clock", ScriptedModel([call("time__get_current_time", timezone="UTC"), "late"]), mcp=patient(server)
     )
     async with windlass.open(str(tmp_path / "work.db"), agents=[agent]) as runtime:
         session = await runtime.session(agent, "one")

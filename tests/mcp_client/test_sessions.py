@@ -7,13 +7,14 @@ import contextlib
 import os
 import pathlib
 import signal
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 import windlass
-from tests.mcp_client.conftest import PATIENCE_S, Strange, gone
+from tests.mcp_client.conftest import PATIENCE_S, Strange, gone, patient
 from windlass import Agent, Policy
 from windlass.events.base import name_of
 from windlass.events.live import ToolProgressed
@@ -22,11 +23,12 @@ from windlass.events.tools.calls import ToolFinished
 from windlass.events.tools.mcp import McpConnected
 from windlass.events.tools.permissions import McpDetail, PermissionRequested
 from windlass.events.tools.toolset import ToolsetChanged
-from windlass.mcp.config import Mcp, servers_of_file
+from windlass.mcp.config import servers_of_file
 from windlass.mcp.offered_tools import visible
 from windlass.mcp.server import McpServer
 from windlass.mcp.tool_list import tool_names
 from windlass.mcp.trust import Sight, TrustRecords, key_of, sight_of
+from windlass.mcp_servers import ready
 from windlass.testing.scripted import ScriptedModel, call
 
 ALLOW = windlass.ALLOW_ALL
@@ -35,13 +37,17 @@ FEW = 4
 
 
 def agent(strange: Strange, *replies: Any, policy: Policy = ALLOW, **server: Any) -> Agent:
-    return Agent("helper", ScriptedModel(list(replies)), policy=policy, mcp=[strange.server(**server)])
+    return Agent("helper", ScriptedModel(list(replies)), policy=policy, mcp=patient(strange.server(**server)))
 
 
 @contextlib.asynccontextmanager
 async def at_work(agent: Agent, place: pathlib.Path, **more: Any) -> AsyncIterator[windlass.Session]:
+    """A session whose servers were looked at."""
     async with windlass.open(str(place / "work.db"), agents=[agent], **more) as runtime:
-        yield await runtime.session(agent, "one")
+        session = await runtime.session(agent, "one")
+        if agent.mcp:
+            await ready(session)
+        yield session
 
 
 async def events(session: windlass.Session) -> list[Any]:
@@ -332,7 +338,7 @@ async def test_many_tools_go_to_the_catalogue(strange: Strange, tmp_path: pathli
     many = [{"name": f"tool_{n}", "description": f"number {n}", "inputSchema": {"type": "object"}} for n in range(200)]
     strange.tell("tools.json", windlass_json(many))
     model = ScriptedModel([call("load_tools", names=["strange__tool_7"]), call("strange__tool_7"), "done"])
-    helper = Agent("helper", model, policy=ALLOW, mcp=Mcp(servers=(strange.server(),), defer_above=100))
+    helper = Agent("helper", model, policy=ALLOW, mcp=patient(strange.server(), defer_above=100))
     async with at_work(helper, tmp_path) as session:
         await session.prompt("go")
         await session.wait_idle()
@@ -354,9 +360,11 @@ async def test_servers_of_a_workspace_are_started_only_if_it_is_trusted(
     helper = Agent("helper", ScriptedModel(["one", "two", "three"]), mcp=True)
     async with windlass.open(str(tmp_path / "work.db"), agents=[helper]) as runtime:
         session = await runtime.session(helper, "one", workspace=str(folder))
+        await ready(session)
         assert (await session.state()).mcp.servers == {}
         assert strange.notes("begins") == []
         session = await runtime.session(helper, "two", workspace=str(folder), trusted=True)
+        await ready(session)
         assert (await session.state()).mcp.servers["strange"].status == "frozen"
         assert strange.notes("begins") == []
         for _ in ("how it is started", "what it lists"):
@@ -394,6 +402,7 @@ async def test_the_file_of_a_workspace_does_not_say_how_far_it_is_trusted(
     secrets = {"token": "a-secret-of-the-runtime"}
     async with windlass.open(str(tmp_path / "work.db"), agents=[helper], secrets=secrets) as runtime:
         session = await runtime.session(helper, "one", workspace=str(folder), trusted=True)
+        await ready(session)
         told = [each.message for each in of(NoticeGiven, await events(session))]
         assert "'strange' of the workspace: trust, read_only, contracts passed over" in told[0]
         assert "nobody has trusted it yet" in told[1]
@@ -437,6 +446,29 @@ async def test_runtimes_with_servers_that_nobody_uses_start_nothing(strange: Str
     async with windlass.open(str(tmp_path / "work.db"), agents=[agent(strange, "done")]):
         await asyncio.sleep(0)
     assert strange.notes("begins") == []
+
+
+UNUSED = """
+import asyncio, sys, windlass
+from windlass.testing.scripted import ScriptedModel
+
+async def main(place):
+    agent = windlass.Agent("a", ScriptedModel([]), mcp={"time": {"command": "no-such-program"}, "far": {"url": "https://far.invalid/mcp"}})
+    other = windlass.Agent("b", ScriptedModel([]))
+    async with windlass.open(place, agents=[agent, other]) as runtime:
+        await runtime.session(other, "one")
+    print(*sorted({"mcp", "mcp_types", "httpx2", "pydantic", "starlette", "anyio"} & set(sys.modules)))
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+async def test_servers_that_nobody_uses_load_nothing(tmp_path: pathlib.Path) -> None:
+    """The package of the protocol takes more than a second; whoever only names a server does not pay for it."""
+    words = (sys.executable, "-c", UNUSED, str(tmp_path / "work.db"))
+    process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
+    printed, _ = await process.communicate()
+    assert (process.returncode, printed) == (0, b"\n")
 
 
 async def test_a_server_killed_between_calls_is_there_again_for_the_next(

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 import windlass
-from windlass.events.children import ChildBody, ChildFinished, ChildStarted
 from windlass.events.errors import Refused
+from windlass.events.trees.children import ChildBody, ChildFinished, ChildStarted
 from windlass.events.values.blocks import Text
 from windlass.events.values.ids import child_end_id
 from windlass.kernel.effects import StartChild

@@ -8,9 +8,9 @@ import pathlib
 import pytest
 
 import windlass
-from windlass.events.children import ChildFinished, ChildStarted
 from windlass.events.commands import PromptReceived
 from windlass.events.tools.permissions import PermissionApproved, PermissionRequested
+from windlass.events.trees.children import ChildFinished, ChildStarted
 from windlass.events.turns import TurnStarted
 from windlass.testing.kill_rig import KillRig
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import windlass
-from windlass.events.children import ChildFinished, ChildStarted
+from windlass.events.trees.children import ChildFinished, ChildStarted
 
 from . import tree_target
 from .support import events_of, only, sound

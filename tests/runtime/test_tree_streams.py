@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import windlass
 from windlass.events.base import Event, name_of
-from windlass.events.children import ChildFinished, ChildMoved, ChildStarted, ChildStopped
 from windlass.events.errors import UsageError
 from windlass.events.live import Live
 from windlass.events.runs import InterruptReceived
 from windlass.events.sessions import NoticeGiven
+from windlass.events.trees.children import ChildFinished, ChildMoved, ChildStarted, ChildStopped
 from windlass.runtime.streams.cursors import CursorMismatch
 from windlass.runtime.streams.record import Record
 from windlass.runtime.streams.tree_merge import Scoped, TreeMerge

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 import windlass
-from windlass.events.children import ChildFinished, ChildOpened, ChildStarted
 from windlass.events.errors import Refused, UsageError
+from windlass.events.trees.children import ChildFinished, ChildOpened, ChildStarted
 from windlass.events.values.specs import Policy, Rule
 from windlass.runtime.api.approvals import together
 from windlass.store import open_store

@@ -233,4 +233,4 @@ async def test_what_is_no_agent_is_refused_where_an_agent_is_wanted():
         windlass.open(agents=agent)
     async with windlass.open() as rt:
         with pytest.raises(windlass.UsageError, match=r"an agent is a windlass\.Agent, not 'march': .* by get"):
-            await rt.session("march")  # type: ignore[arg-type]
+            await rt.session("march")

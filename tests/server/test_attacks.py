@@ -55,6 +55,7 @@ ROWS: dict[str, Row] = {
     "eraseContent": Row(body={"seq": 2, "why": "because"}),
     "putBlob": Row(found=False),
     "getBlob": Row(),
+    "askStore": Row(body={"do": "log.forks", "session": "march"}),
 }
 
 TRICKS = [

@@ -91,6 +91,20 @@ async def test_a_connection_that_sends_no_request_is_cut_off(tmp_path):
         writer.close()
 
 
+async def test_a_later_request_of_a_connection_that_never_comes_is_cut_off_too(tmp_path):
+    async with serving(tmp_path, limits=Limits(head_s=3)) as running:
+        host, port = running.server.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        head = f"GET /v1/health HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {running.client().token}\r\n"
+        writer.write(f"{head}\r\n".encode())
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        writer.write(head.encode())
+        with contextlib.suppress(ConnectionError):
+            while await asyncio.wait_for(reader.read(1000), 60):
+                pass
+        writer.close()
+
+
 async def test_a_body_that_never_comes_is_not_waited_for(tmp_path):
     async with serving(tmp_path, limits=Limits(body_s=0.2)) as running:
         host, port = running.server.url.removeprefix("http://").split(":")

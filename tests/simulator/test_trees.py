@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from windlass.events.children import ChildFinished
+from windlass.events.trees.children import ChildFinished
 from windlass.events.values.specs import Policy, SessionOptions
 from windlass.kernel import tells
 from windlass.kernel.effects import StartChild
@@ -26,9 +26,12 @@ WORLDS = 18
 CHUNK = 6
 LONG_WORLDS = 2_000
 SEEDS_MAX = 200
+STOPPED_DEEP = 18
+"""From here on it is not far to a world in which a tree is stopped that has two levels at work."""
 HARD_PLACES = (
     *("child_1_deep", "child_2_deep", "child_3_deep", "asked_3_deep"),
     *("child_completed", "child_aborted", "child_error", "stopped_with_children", "escrow_came_back"),
+    *("account_settled_1_deep", "account_settled_2_deep"),
 )
 
 
@@ -51,9 +54,9 @@ def test_two_thousand_worlds_of_trees_break_no_rule_and_have_been_everywhere():
     assert [place for place in HARD_PLACES if not found[place]] == []
 
 
-def first_failure() -> SimFailure:
+def first_failure(first: int) -> SimFailure:
     """What the first seed that finds something wrong says."""
-    for seed in range(SEEDS_MAX):
+    for seed in range(first, first + SEEDS_MAX):
         try:
             simulate(seed, trees=True)
         except SimFailure as failure:
@@ -80,6 +83,23 @@ def never_returns_the_escrow(patch: pytest.MonkeyPatch) -> None:
         return msgspec.structs.replace(says(*given), used=None)
 
     patch.setattr(children, "_finished", finished)
+
+
+def keeps_the_escrow_of_those_below(patch: pytest.MonkeyPatch) -> None:
+    """A child that is stopped before its own children says that all that was set aside for them is used."""
+    says = children._finished
+
+    def finished(state: State, *given: Any) -> ChildFinished:
+        end, held = says(state, *given), children._held_below(state)
+        used = msgspec.structs.replace(end.used, turns=end.used.turns + held.turns) if end.used else None
+        return msgspec.structs.replace(end, used=used, held=None)
+
+    patch.setattr(children, "_finished", finished)
+    dropped(patch, "settled:")
+
+
+def never_settles(patch: pytest.MonkeyPatch) -> None:
+    dropped(patch, "settled:")
 
 
 def inherits_an_approval(patch: pytest.MonkeyPatch) -> None:
@@ -135,6 +155,8 @@ def ignores_the_slice(patch: pytest.MonkeyPatch) -> None:
     [
         (starts_a_child_twice, "a child is started by its parent"),
         (never_returns_the_escrow, "what a child did not use goes back"),
+        (keeps_the_escrow_of_those_below, "what a child did not use goes back"),
+        (never_settles, "is not settled"),
         (inherits_an_approval, "no approval is inherited"),
         (tells_an_end_twice, "an end is told once"),
         (does_not_pass_a_stop_on, "a stop reaches the child"),
@@ -145,6 +167,6 @@ def ignores_the_slice(patch: pytest.MonkeyPatch) -> None:
 )
 def test_a_planted_bug_of_trees_is_found(plant, rule, monkeypatch):
     plant(monkeypatch)
-    failure = first_failure()
+    failure = first_failure(STOPPED_DEEP if plant in (keeps_the_escrow_of_those_below, never_settles) else 0)
     assert f"windlass sim {failure.seed} --trees --trace" in str(failure)
     assert rule in str(failure)

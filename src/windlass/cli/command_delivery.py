@@ -44,7 +44,8 @@ async def send(
         root = Key(key.tenant, root_of(key.session))
         agent = (await stores.row_of(store, root)).agent
         tell(f"kept in the inbox; nobody drives this session now. It continues when agent {spelt(agent)!r} is run:")
-        put(f"  {resume(agent, root.session, args)}")
+        is_flow = await stores.flow_of(store, root)
+        put(f"  {shell_lines.flow_of(root.session, args) if is_flow else resume(agent, root.session, args)}")
     sys.stdout.flush()
     return 0
 

@@ -30,7 +30,7 @@ class Kept(NamedTuple):
 async def kept(args: argparse.Namespace) -> Kept:
     """What is on record of the session that is named. Raises `UsageError` if it is one of an agent of a file, and none
     is named."""
-    if not args.session or not options.is_there(options.place_of(args)):
+    if not args.session or not (options.url_of(args) or options.is_there(options.place_of(args))):
         return Kept()
     async with stores.opened(args) as store:
         key = Key(args.tenant, args.session)
@@ -38,7 +38,7 @@ async def kept(args: argparse.Namespace) -> Kept:
         if head is None or head.seq == 0:
             return Kept()
         point = await read_point(store, key)
-        return Kept(options_at(args, point), point.state)
+        return Kept(NO_OPTIONS if options.url_of(args) else options_at(args, point), point.state)
 
 
 def options_at(args: argparse.Namespace, point: Point) -> SessionOptions:

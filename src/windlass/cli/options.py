@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from windlass.events.values.specs import SessionOptions
 
 STORE_VARIABLE = "WINDLASS_STORE"
+URL_VARIABLE = "WINDLASS_URL"
 WORKSPACE_STORE = "the store of this workspace"
 TENANT = "default"
 NEWEST = "-"
@@ -33,6 +34,9 @@ exit codes: 0 kept (and taken, if it says so), 1 the session refused it, 2 it do
 def add_store(parser: argparse.ArgumentParser) -> None:
     """The options that every verb on a store has."""
     parser.add_argument("--store", metavar="PATH", help=f"the store (else ${STORE_VARIABLE}, else {WORKSPACE_STORE})")
+    parser.add_argument(
+        "--url", metavar="URL", help=f"a server instead: http://HOST:PORT or unix:PATH (else ${URL_VARIABLE})"
+    )
     parser.add_argument("--tenant", default=TENANT, help=argparse.SUPPRESS)
 
 
@@ -89,7 +93,7 @@ def add_attach(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--attach", metavar="PATH", action="append", default=[], help=f"{what}: {how}")
 
 
-def add_drain(parser: argparse.ArgumentParser) -> None:
+def add_drain(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """How long a program that is asked to stop waits for what runs."""
     parser.add_argument(
         "--drain",
@@ -139,8 +143,26 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def url_of(args: argparse.Namespace) -> str:
+    """The server that is meant; empty if it is a store. Raises `UsageError` if both are named."""
+    url: str | None = getattr(args, "url", None)
+    if url and args.store:
+        from windlass.events.errors import UsageError
+
+        raise UsageError("--store and --url name two places: leave one of them out")
+    return url or ("" if args.store else os.environ.get(URL_VARIABLE, ""))
+
+
+def here_only(args: argparse.Namespace, what: str) -> None:
+    """Raises `UsageError` for something that is only done where the store is, if a server is meant."""
+    if url_of(args):
+        from windlass.events.errors import UsageError
+
+        raise UsageError(f"{what} is done where the store is, not over a server: use --store there")
+
+
 def place_of(args: argparse.Namespace) -> str:
-    """Where the store is."""
+    """Where the store is, or the address of its server."""
     if named := named_place(args):
         return named
     from .store_place import default_place
@@ -149,16 +171,24 @@ def place_of(args: argparse.Namespace) -> str:
 
 
 def place_to_write(args: argparse.Namespace) -> str:
-    """Where the store is, or can be made."""
-    if not named_place(args):
+    """Where the store is, or can be made. Raises `UsageError` if a server is named instead."""
+    here_only(args, "that")
+    if not _stored(args):
         from .store_place import make_room
 
         make_room()
-    return place_of(args)
+        from .store_place import default_place
+
+        return str(default_place())
+    return _stored(args)
 
 
 def named_place(args: argparse.Namespace) -> str:
-    """The store as the user named it; empty if it is that of the workspace."""
+    """The store or the server as the user named it; empty if it is the store of the workspace."""
+    return url_of(args) or _stored(args)
+
+
+def _stored(args: argparse.Namespace) -> str:
     return args.store or os.environ.get(STORE_VARIABLE) or ""
 
 

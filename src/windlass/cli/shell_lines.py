@@ -18,7 +18,9 @@ def word(text: str) -> str:
 
 
 def at(args: argparse.Namespace) -> str:
-    """The option that names the store, if it is not the one that is taken by itself."""
+    """The option that names the store or the server, if it is not the one that is taken by itself."""
+    if url := getattr(args, "url", None):
+        return f" --url {word(url)}"
     return f" --store {word(args.store)}" if args.store else ""
 
 
@@ -29,8 +31,13 @@ def file_of(agent: str) -> str:
 
 def run_of(agent: str, session: str, args: argparse.Namespace) -> str:
     """The command that resumes a session of an agent. Its log has the options."""
-    named = "" if agent == UNNAMED else f" --agent {file_of(agent)}"
+    named = "" if agent == UNNAMED or getattr(args, "url", None) else f" --agent {file_of(agent)}"
     return f"windlass run{named} --session {word(session)}{at(args)}"
+
+
+def flow_of(session: str, args: argparse.Namespace, file: str = "FILE") -> str:
+    """The command that goes on with a workflow. Its log has the input."""
+    return f"windlass flow run {word(file)} --id {word(session)}{at(args)}"
 
 
 def serve_of(agent: str, session: str, args: argparse.Namespace) -> str:

@@ -13,7 +13,7 @@ from windlass.events.errors import UsageError
 from windlass.store import open_store
 from windlass.store.base import IndexRow, Key, Query, Store
 
-from .options import NEWEST, STORE_VARIABLE, is_there, named_place, place_of, place_to_write, told_place
+from .options import NEWEST, STORE_VARIABLE, is_there, named_place, place_of, place_to_write, told_place, url_of
 
 PREFIX_MIN = 3
 FIND_MAX = 10_000
@@ -21,7 +21,19 @@ FIND_MAX = 10_000
 
 @asynccontextmanager
 async def opened(args: argparse.Namespace, *, make: bool = False) -> AsyncIterator[Store]:
-    """The store, open. Raises `UsageError` if there is none and none is to be made."""
+    """The store, open, or that of a server. Raises `UsageError` if there is none and none is to be made."""
+    if url := url_of(args):
+        from windlass.store.remote.store import RemoteStore
+
+        from .served import token
+
+        # Whoever makes something writes logs, which takes a token for everything; others only ask.
+        remote: Store = await (RemoteStore.open_whole if make else RemoteStore.connect)(url, token())
+        try:
+            yield remote
+        finally:
+            await remote.close()
+        return
     if not make and not is_there(place_of(args)):
         named = named_place(args)
         what = (
@@ -85,6 +97,16 @@ async def _there(store: Store, tenant: str, session: str) -> Key | None:
 async def row_of(store: Store, key: Key) -> IndexRow:
     """What the index knows of a session."""
     return await store.index.get(key) or IndexRow(session=key.session, tenant=key.tenant, state="new")
+
+
+async def flow_of(store: Store, key: Key) -> str:
+    """The workflow that a session is, or belongs to; empty if it is none."""
+    from windlass.runtime.api.flows import FLOW
+    from windlass.runtime.trees.tree_rows import root_of
+
+    root = root_of(key.session)
+    row = await row_of(store, Key(key.tenant, root))
+    return root if FLOW.items() <= row.metadata.items() else ""
 
 
 def now_ms() -> int:

@@ -28,6 +28,10 @@ HookPoint = Literal[
     "credential",
     "permission",
     "error",
+    "mcp_connect",
+    "mcp_error",
+    "mcp_close",
+    "before_mcp",
 ]
 """Where hooks may stand."""
 

@@ -13,10 +13,12 @@ from .base import Command, Decision, Nat
 
 
 class PartialBody(Value, frozen=True, kw_only=True):
-    """What a model had written when it was stopped."""
+    """What a model had written, or a program had printed, when it was stopped."""
 
     text: str = ""
     reasoning: str = ""
+    output: str = ""
+    """What the program had printed that a state of a machine ran."""
 
 
 class WakeReceived(Command, frozen=True, kw_only=True, tag="wake.received"):
@@ -69,6 +71,7 @@ class RunStarted(Decision, frozen=True, kw_only=True, tag="run.started"):
         "compact",
         "unmount",
         "flow",
+        "machine",
     ]
     options: RunOptions | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from windlass.events.values.blocks import JsonObject, Value
+from windlass.events.values.isolation import Worktree
 from windlass.events.values.items import HistoryItem
 from windlass.events.values.specs import (
     AgentRef,
@@ -53,6 +54,8 @@ class SessionStarted(Command, frozen=True, kw_only=True, tag="session.started"):
     """What it begins with is marked with these: its history, or what its parent had seen."""
     knowledge_tokens: Nat = 0
     producer: str = ""
+    worktree: Worktree | None = None
+    """The git worktree that was made for it, if it is a child that works in one."""
     body: SetupBody | None = None
 
 

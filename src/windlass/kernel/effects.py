@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from windlass.events.values.blocks import Value
+from windlass.events.values.isolation import Isolation, Worktree
 from windlass.events.values.specs import ChildContext, ChildMode, Limits
 from windlass.events.values.usage import Lane
 
@@ -80,6 +81,24 @@ class StartChild(Effect, frozen=True, kw_only=True, gc=False):
     slice: Limits = Limits()
     opened: bool = False
     """Whether the parent's call has its result, so that nothing is to be reported."""
+    settles: bool = False
+    """Whether it has ended, and is to be driven until those below it have ended too."""
+    isolation: Isolation | None = None
+
+
+class MergeWorktree(Effect, frozen=True, kw_only=True, gc=False):
+    """Bring what a child changed in its worktree to where its parent works, unless it is there, and report what came of
+    it."""
+
+    worktree: Worktree
+
+
+class RemoveWorktree(Effect, frozen=True, kw_only=True, gc=False):
+    """Remove the worktree of a child that has ended, if it is still there. What it holds stays on its branch if it
+    `keeps`."""
+
+    worktree: Worktree
+    keeps: bool
 
 
 class WatchJob(Effect, frozen=True, kw_only=True, gc=False):
@@ -109,7 +128,7 @@ class SetTimer(Effect, frozen=True, kw_only=True, gc=False):
 
     timer_id: str
     at_ms: int
-    kind: Literal["wait", "retry", "schedule", "node"]
+    kind: Literal["wait", "retry", "schedule", "node", "machine"]
 
 
 class ComputeTimes(Effect, frozen=True, kw_only=True, gc=False):
@@ -133,6 +152,14 @@ class ComputeNode(Effect, frozen=True, kw_only=True, gc=False):
     round: int
 
 
+class ComputeState(Effect, frozen=True, kw_only=True, gc=False):
+    """Work out what a state of a machine does with its input."""
+
+    state: str
+    visit: int
+    attempt: int
+
+
 AnyEffect = (
     CallModel
     | PrepareCall
@@ -140,6 +167,8 @@ AnyEffect = (
     | AskPerson
     | AwaitClient
     | StartChild
+    | MergeWorktree
+    | RemoveWorktree
     | WatchJob
     | PageOut
     | PutFilesBack
@@ -147,4 +176,5 @@ AnyEffect = (
     | ComputeTimes
     | BeginOccurrence
     | ComputeNode
+    | ComputeState
 )

@@ -7,7 +7,6 @@ slice is changed by a verb of that part, or by the part itself when it hears of 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -110,9 +109,9 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """How each of its decisions is folded; None for those that are for readers only."""
     hears: Mapping[type[Event], Arm] = {}
     """How its slice changes with another part's event, after that part has folded it. For rare events only."""
-    keeps: str = ""
-    """Where in the state the things are that it owes something for or has open, `timers.open`: while there is nothing
-    there it is asked for neither. Without a place it is asked each time."""
+    keeps: Kept | None = None
+    """The things in the state that it owes something for or has open: while there are none it is asked for neither.
+    Without this it is asked each time."""
     owes: Callable[[State], Iterable[AnyEffect]] | None = None
     """The effects that should be under way now."""
     opens: Callable[[State], Iterable[Open]] | None = None
@@ -188,7 +187,7 @@ def assemble(parts: tuple[Part, ...]) -> Tables:
 
 
 def _kept(part: Part) -> Kept:
-    return operator.attrgetter(part.keeps) if part.keeps else lambda state: True
+    return part.keeps if part.keeps is not None else lambda state: True
 
 
 def _one(arms: list[Arm]) -> Arm:

@@ -16,6 +16,7 @@ from windlass.events.budgets import BudgetStopped
 from windlass.events.errors import KernelError
 from windlass.events.runs import RunAsked, RunCompleted, RunSlept
 from windlass.events.timers import TimerCancelled
+from windlass.events.trees.worktrees import WorktreeMerging
 from windlass.events.turns import TurnStarted
 from windlass.events.values.failures import Failure, StopReason, failure
 from windlass.events.values.ids import turn_id
@@ -24,7 +25,10 @@ from windlass.kernel.part import Decisions
 from windlass.kernel.parts.context import compaction, context_size, prefix
 from windlass.kernel.parts.flows import nodes
 from windlass.kernel.parts.flows import program as flow
+from windlass.kernel.parts.machines import program as machine
+from windlass.kernel.parts.machines import states
 from windlass.kernel.parts.tools import calls, dispatch, toolset
+from windlass.kernel.parts.trees import worktrees
 from windlass.kernel.phases import (
     Asked,
     Asleep,
@@ -64,7 +68,13 @@ def advance(state: State) -> Decisions:
         match state.phase:
             case AwaitingTools():
                 yield from dispatch.start_calls(state)
-                if not state.open_calls():
+                if worktrees.holds_up(state):
+                    if state.open_calls() or not worktrees.rests(state):
+                        return
+                    yield from rest(state)
+                elif not state.open_calls() and not state.turn.open and state.machine.status == "computing":
+                    return
+                elif not state.open_calls():
                     # A call that a person made outside of a turn leaves none to finish.
                     yield from turns.close(state)
                 elif calls.owed_by_people(state):
@@ -156,6 +166,8 @@ def boundary(state: State) -> Decisions:
         yield from runs.fail(state, "error", failure("empty_reply", f"the model answered with nothing {empty} times"))
     elif state.task.done and not said:
         yield from come_to_rest(state)
+    elif state.machine.status in states.GOES_ON and not turn.owed and not said:
+        yield from machine.go_on(state)
     elif not turn.owed and not said:
         yield from wind_down(state)
     else:
@@ -209,6 +221,7 @@ def stop_at_limit(state: State) -> Decisions:
     else:
         cause = "time_budget_exceeded" if limit == "time" else "budget_exhausted"
         cause = "turn_limit_reached" if limit == "turns" else cause
+        yield from states.run_fails(state)
         yield from queue.keep_inputs(state)
         yield runs.ended(state, RunCompleted, STOP_OF_LIMIT[limit], cause=cause)
 
@@ -219,6 +232,7 @@ def wind_down(state: State) -> Decisions:
     finish, may_nudge = turn.last_finish, turn.nudges < settings.nudges_max
     autopilot = state.setup.mode == "autopilot" and finish != "refusal"
     nudged = autopilot and not state.task.was_done and not timers.of_kind(state, "wait")
+    nudged = nudged and state.machine.status not in states.OPEN
     if turn.here == 0:
         yield from come_to_rest(state)
     elif finish == "content_filter":
@@ -238,10 +252,20 @@ def wind_down(state: State) -> Decisions:
 
 
 def come_to_rest(state: State) -> Decisions:
-    """Ends the run well: asleep if a timer is set, else completed."""
+    """Ends the run well: asleep if a timer is set, else completed. A machine in whose state the agent worked goes on
+    first."""
     turn, due = state.turn, timers.of_kind(state, "wait")
-    if due and not state.task.done:
-        yield runs.ended(state, RunSlept, "awaiting_time", wake_at_ms=min(timer.at_ms for timer in due))
+    times = [] if state.task.done else [timer.at_ms for timer in due]
+    if state.machine.status in ("told", "choosing") and not times:
+        yield from machine_goes_on(state)
+        return
+    if (wakes_ms := states.next_wake_ms(state)) is not None:
+        times.append(wakes_ms)
+    if times:
+        yield runs.ended(state, RunSlept, "awaiting_time", wake_at_ms=min(times))
+        return
+    if worktrees.is_to_be_merged(state) and state.tree.made is not None:
+        yield WorktreeMerging(branch=state.tree.made.branch)
         return
     stop: StopReason = "completed"
     if state.task.done:
@@ -253,6 +277,16 @@ def come_to_rest(state: State) -> Decisions:
     elif turn.last_finish == "refusal" and turn.here:
         stop = "refused"
     yield runs.ended(state, RunCompleted, stop)
+
+
+def machine_goes_on(state: State) -> Decisions:
+    """The agent has ended its turn: so its state has ended, or it has not chosen the next one."""
+    if state.machine.status == "told":
+        yield from machine.agent_done(state)
+    elif machine.remind(state):
+        yield from next_turn(state, note="choose_state")
+    else:
+        yield from machine.end(state, "failed", f"no state was chosen behind {state.machine.current}")
 
 
 # --- the next turn ------------------------------------------------------------------------------------------------

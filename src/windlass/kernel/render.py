@@ -12,7 +12,6 @@ from typing import assert_never
 import msgspec
 
 from windlass.events.base import Event
-from windlass.events.children import ChildFinished, ChildOpened
 from windlass.events.commands import PromptBody, PromptReceived, QueueEdited
 from windlass.events.context import ContextPagedIn
 from windlass.events.errors import KernelError
@@ -35,6 +34,8 @@ from windlass.events.tools.calls import (
 )
 from windlass.events.tools.jobs import JobDropped, JobFinished, JobStarted
 from windlass.events.tools.permissions import PermissionDenied
+from windlass.events.trees.children import ChildFinished, ChildOpened
+from windlass.events.trees.machines import MachineComputed, MachineEnded, MachineInterrupted, MachineLeft
 from windlass.events.turns import ModelReplied, OutputRejected, ReplyCall, TurnStarted
 from windlass.events.values.blocks import CallSlot, GeneratedImage, InputBlock, ResultBlock, Terminal, Text
 from windlass.events.values.ids import call_id as id_of_call
@@ -50,6 +51,7 @@ from windlass.events.values.items import (
 from windlass.events.values.specs import ItemRef
 
 from .attached import attached
+from .parts.machines.states import GIVEN
 from .state import State
 
 Lookup = Callable[[int], Event]
@@ -65,6 +67,7 @@ ERASED_TOOL = "erased"
 NOTES: dict[str, str] = {
     "nudge": "You ended your turn, but the task is not recorded as complete. Go on, or call complete_task.",
     "continue": "Continue.",
+    "choose_state": "A state of the machine has ended, and you have chosen none that follows. Call select_state.",
     "wrap_up": "The limit of this run is reached. Answer now with what you have; no more tools can be called.",
 }
 
@@ -322,13 +325,34 @@ def note_content(ref: ItemRef, event: Event) -> tuple[InputBlock, ...]:
             return _said(f"Your answer does not fit the required schema:\n{errors}\nAnswer again.")
         case RepeatWarned():
             return _said(f"You have made the same call {event.count} times. Try something else.")
+        case MachineComputed() | MachineLeft() | MachineInterrupted() | MachineEnded() if ref.part == "machine":
+            return _said(of_machine(event))
         case ContextPagedIn():
             return _said("[recalled] " + (event.body.text if event.body is not None else ERASED))
         case _:
             content, _ = outcome(event)
             shown = tuple(block for block in content if not isinstance(block, Terminal))
             texts = tuple(Text(text=block.text) for block in content if isinstance(block, Terminal))
-            return (*_said(f"[the user ran a tool, call {ref.part}]"), *shown, *texts)
+            state = ref.part.removeprefix(GIVEN) if ref.part.startswith(GIVEN) else ""
+            told = f"[what the state {state} gave]" if state else f"[the user ran a tool, call {ref.part}]"
+            return (*_said(told), *shown, *texts)
+
+
+def of_machine(event: MachineComputed | MachineLeft | MachineInterrupted | MachineEnded) -> str:
+    """What the model is told of its machine."""
+    match event:
+        case MachineComputed():
+            return event.body.text if event.body is not None else ERASED
+        case MachineLeft():
+            why = f": {event.reason}" if event.reason else ""
+            choices = ", ".join(event.choices)
+            return f"[machine] The state {event.state} is {event.outcome}{why}. Call select_state: {choices}."
+        case MachineInterrupted():
+            how = "call select_state if it is to go on, with the state that it is to go on with"
+            return f"[machine] It was stopped in the state {event.state} ({event.reason.replace('_', ' ')}): {how}."
+        case MachineEnded():
+            why = f": {event.reason}" if event.reason else ""
+            return f"[machine] It has ended in the state {event.state}, {event.outcome}{why}. Say what came of it."
 
 
 def job_ended(event: JobFinished) -> tuple[InputBlock, ...]:

@@ -18,6 +18,7 @@ from windlass.kernel.parts.context.history import History
 from windlass.kernel.parts.context.prefix import Prefix
 from windlass.kernel.parts.flows.nodes import Flow
 from windlass.kernel.parts.losses import Losses
+from windlass.kernel.parts.machines.states import Machine
 from windlass.kernel.parts.mcp import Mcp
 from windlass.kernel.parts.output import Output
 from windlass.kernel.parts.queue import Queue
@@ -35,11 +36,12 @@ from windlass.kernel.parts.tools.jobs import Jobs
 from windlass.kernel.parts.tools.labels import Labels
 from windlass.kernel.parts.tools.repeats import Repeats
 from windlass.kernel.parts.tools.toolset import Toolset
+from windlass.kernel.parts.trees.worktrees import OwnTree
 from windlass.kernel.parts.turns import Turn
 from windlass.kernel.parts.workspace import WorkPlace
 from windlass.kernel.phases import ACTIVE, AnyPhase, New
 
-STATE_VERSION = 18
+STATE_VERSION = 21
 """Raised whenever the shape or meaning of the state changes; older snapshots are then ignored."""
 
 
@@ -82,7 +84,9 @@ class State(msgspec.Struct, kw_only=True, gc=False):
     calls: Calls = msgspec.field(default_factory=Calls)
     children: Children = msgspec.field(default_factory=Children)
     jobs: Jobs = msgspec.field(default_factory=Jobs)
+    tree: OwnTree = msgspec.field(default_factory=OwnTree)
     flow: Flow = msgspec.field(default_factory=Flow)
+    machine: Machine = msgspec.field(default_factory=Machine)
     asks: Asks = msgspec.field(default_factory=Asks)
 
     @property

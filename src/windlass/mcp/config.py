@@ -21,6 +21,9 @@ DEFER_ABOVE = 60
 """Above so many tools of servers, those that say nothing else are found by searching only."""
 
 
+WAIT_MS = 60_000
+
+
 class Mcp(Value, frozen=True, kw_only=True):
     """The MCP servers of an agent."""
 
@@ -30,6 +33,8 @@ class Mcp(Value, frozen=True, kw_only=True):
     never are."""
     defer_above: int = DEFER_ABOVE
     """Above so many tools, they are found by searching only (`search_tools`, `load_tools`)."""
+    wait_ms: int = WAIT_MS
+    """How long a prompt waits for servers that are still being connected. The opening of a session waits for none."""
 
 
 def mcp_of(given: Any) -> Mcp | None:
@@ -76,9 +81,11 @@ def without_own_word(server: McpServer) -> tuple[McpServer, str]:
         "trust": server.trust not in ("record", FIRST_SIGHT),
         "read_only": bool(server.read_only),
         "contracts": bool(server.contracts),
+        "roots": server.roots,
+        "sampling": server.sampling != "off",
     }
     passed_over = [field for field, there in said.items() if there]
-    used = msgspec.structs.replace(server, trust="record", read_only=(), contracts={})
+    used = msgspec.structs.replace(server, trust="record", read_only=(), contracts={}, roots=False, sampling="off")
     if not passed_over:
         return used, ""
     why = "a workspace's file does not say itself how far its servers are trusted: name the server in code for that"

@@ -8,25 +8,31 @@ import contextlib
 import importlib
 import logging
 import os
+import warnings
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from windlass.events.errors import UsageError
 from windlass.tools.context import ToolError
-from windlass.tools.sandboxes.sandbox import ENV_ALLOWED, Launch, environment
+from windlass.tools.sandboxes.sandbox import ENV_ALLOWED, Launch, Process, environment
 
 from . import transports
 from .restarts import Restarts
 from .server import McpServer, filled
-from .tool_list import TOOLS_MAX, Listing, listed
+from .server_logs import LogLine, ServerLogs
+from .server_requests import ServerRequests
+from .tool_list import Listing
+from .tool_pages import asked_listing
 
 LOG = logging.getLogger("windlass.mcp")
-PAGES_MAX = 100
-LIST_BYTES_MAX = 16 * 1024 * 1024
-"""How much a server may list in all: two of such lists fit a record of trust."""
 CLOSE_S = 20.0
 REASON_CHARS_MAX = 500
+T = TypeVar("T")
 Progressed = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+Launcher = Callable[[Process], Awaitable[Launch]]
+"""How a process is started inside of the session's sandbox."""
 
 
 class NotConnected(Exception):
@@ -50,9 +56,15 @@ class Connection:
         folder: str | None = None,
         secrets: Callable[[str], str] | None = None,
         noticed: Callable[[str], None] | None = None,
+        logged: Callable[[LogLine], None] | None = None,
+        launcher: Launcher | None = None,
     ) -> None:
         self.server = server
         self.folder = folder
+        self.requests = ServerRequests(server, folder)
+        """What the server may ask of us, and for which call."""
+        self._logs = ServerLogs(server, logged or (lambda line: None))
+        self._launcher = launcher
         self.agreed: str | None = None
         """The digest of the list whose tools may be called; None before anybody has looked at one."""
         self.listing: Listing | None = None
@@ -146,7 +158,8 @@ class Connection:
             async with contextlib.AsyncExitStack() as stack:
                 client = await stack.enter_async_context(await self._new_client(over))
                 client.session.validate_tool_result = _unchecked
-                listing = await self._asked(client)
+                await self._want_log(client)
+                listing = await asked_listing(self.server.name, client)
                 self._client = client
                 if not ready.done():
                     ready.set_result(listing)
@@ -172,8 +185,9 @@ class Connection:
         return self._why if over.is_set() and self._why else _told(error)
 
     async def _new_client(self, over: asyncio.Event) -> Any:
-        from mcp import Client
         from mcp_types import Implementation
+
+        from mcp import Client
 
         def ended(why: str | None) -> None:
             if why is None:
@@ -189,20 +203,30 @@ class Connection:
         return Client(
             await self._transport(ended),
             message_handler=self._heard,
-            logging_callback=self._logged,
+            logging_callback=self._logs.heard,
+            log_level=self.server.log_level,
             client_info=Implementation(name="windlass", version="0"),
             cache=None,
+            **self.requests.callbacks(),
         )
 
     async def _transport(self, ended: transports.Ended) -> Any:
         server = self.server
         if server.transport == "stdio":
             given = await asyncio.to_thread(filled, server.env, self._secrets)
-            env = environment(os.environ, ENV_ALLOWED, given)
-            cwd = _inside(self.folder, server.cwd)
-            return transports.over_stdio(Launch(argv=(server.command, *server.args), cwd=cwd, env=env), ended)
+            return transports.over_stdio(await self._launch(given), ended)
         headers = await asyncio.to_thread(filled, server.headers, self._secrets)
         return (transports.over_http if server.transport == "http" else transports.over_sse)(server.url, headers)
+
+    async def _launch(self, given: dict[str, str]) -> Launch:
+        """How its process is started: as this one's, or inside of the session's sandbox."""
+        server, argv = self.server, (self.server.command, *self.server.args)
+        if not server.sandbox:
+            env = environment(os.environ, ENV_ALLOWED, given)
+            return Launch(argv=argv, cwd=_inside(self.folder, server.cwd), env=env)
+        if self._launcher is None:
+            raise NotConnected("it is to run in a session's sandbox, and there is no session here")
+        return await self._launcher(Process(argv=argv, cwd=server.cwd or ".", env=given))
 
     async def close(self) -> None:
         """Ends the connection and, if there is one, the server's process. Safe twice."""
@@ -233,31 +257,46 @@ class Connection:
             raise NotConnected(self._why or "it was lost")
         try:
             async with asyncio.timeout(self.server.start_timeout_ms / 1000):
-                listing = await self._asked(client)
+                listing = await asked_listing(self.server.name, client)
         except Exception as error:
             raise NotConnected(_told(error)) from error
         self.listing, self._stale = listing, False
         return listing
 
-    async def _asked(self, client: Any) -> Listing:
-        found, cut = ([], "") if client.server_capabilities.tools is None else await _pages(client)
-        info = client.server_info
-        about = f"{info.name} {info.version}"[:200] if info is not None else ""
-        return listed(self.server.name, found, about=about, protocol=str(client.protocol_version), cut=cut)
-
-    async def call(self, name: str, args: dict[str, Any], progressed: Progressed) -> Any:
+    async def call(
+        self, name: str, args: dict[str, Any], progressed: Progressed, meta: dict[str, Any] | None = None
+    ) -> Any:
         """Calls a tool, by our name for it. Raises `NotConnected`, `Frozen`, `Lost`, or `ToolError` for what the server
         itself says is wrong."""
+        listing = await self.agreed_listing()
+        tool = listing.by_name.get(name)
+        if tool is None:
+            raise NotConnected(f"it has no tool {name!r}")
+        given = {} if meta is None else {"meta": meta}
+        return await self._answered(
+            lambda client: client.call_tool(tool.name, args, progress_callback=progressed, **given)
+        )
+
+    async def asked(self, send: Callable[[Any], Awaitable[T]]) -> T:
+        """Asks the server something that is no call of a tool. Raises the same."""
+        await self.agreed_listing()
+        return await self._answered(send)
+
+    async def agreed_listing(self) -> Listing:
+        """What it lists, if that is what was agreed to. Raises `Frozen` otherwise, and `NotConnected`."""
         listing = await (self.relist() if self._stale else self.connect())
         if self.agreed != listing.digest:
             raise Frozen(f"the server {self.server.name!r} does not list what was agreed to")
-        tool, client, over = listing.by_name.get(name), self._client, self._over
-        if tool is None or client is None:
-            raise NotConnected(f"it has no tool {name!r}" if tool is None else self._why or "it was lost")
+        return listing
+
+    async def _answered(self, send: Callable[[Any], Awaitable[T]]) -> T:
         from mcp.shared.exceptions import MCPError
 
+        client, over = self._client, self._over
+        if client is None:
+            raise NotConnected(self._why or "it was lost")
         try:
-            answer = await client.call_tool(tool.name, args, progress_callback=progressed)
+            answer = await send(client)
         except asyncio.CancelledError:
             raise
         except MCPError as error:
@@ -308,30 +347,21 @@ class Connection:
                 async for _ in changes:
                     self._say_changed()
 
-    async def _logged(self, params: Any) -> None:
-        LOG.debug("MCP server %r says: %.500s", self.server.name, params.data)
+    async def _want_log(self, client: Any) -> None:
+        """Says from which level on the log of a server is wanted; those of the newest protocol are told with each
+        request."""
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+        if client.protocol_version in MODERN_PROTOCOL_VERSIONS or client.server_capabilities.logging is None:
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the package says that newer servers do without
+            wanting = client.session.set_logging_level(self.server.log_level)
+        with contextlib.suppress(Exception):  # a server that does not care logs as it likes
+            await wanting
 
     def _now_ms(self) -> float:
         return asyncio.get_running_loop().time() * 1000
-
-
-async def _pages(client: Any) -> tuple[list[Any], str]:
-    """The tools that a server lists, page by page, and why there may be more that were not asked for."""
-    found: list[Any] = []
-    cursor, seen, size = None, set[str](), 0
-    for _ in range(PAGES_MAX):
-        page = await client.list_tools(cursor=cursor)
-        size += len(page.model_dump_json().encode())
-        if size > LIST_BYTES_MAX:
-            return found, f"the list is longer than {LIST_BYTES_MAX} bytes"
-        found += page.tools
-        cursor = page.next_cursor
-        if not cursor or len(found) > TOOLS_MAX:  # one too many: so it is said that there are
-            return found, ""
-        if cursor in seen:
-            return found, "the list leads back to a page that it had already"
-        seen.add(cursor)
-    return found, f"the list has more than {PAGES_MAX} pages"
 
 
 async def _unchecked(name: str, result: Any) -> None:

@@ -25,6 +25,11 @@ Trust = Literal["first_sight", "record", "source"]
 """What a server needs: nothing the first time, and from then on to be what it was; a record that a person trusts it; or
 nothing ever, since it is as good as the code that names it."""
 
+Sampling = Literal["off", "ask", "allow"]
+"""Whether a server may have the session's model asked: never, if a person agrees each time, or as it likes."""
+LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+"""What a server's log lines must at least be."""
+
 NAME = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]|_(?!_)){0,30}(?<!_)\Z")
 SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_.-]{0,63})(?::-([^}]*))?\}")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
@@ -71,6 +76,15 @@ class McpServer(Value, frozen=True, kw_only=True):
     deferred: bool | None = None
     """Whether its tools are found by searching only; None leaves that to how many there are."""
     trust: Trust = "first_sight"
+    roots: bool = False
+    """Whether it is told which folder the session works in."""
+    elicitation: bool = True
+    """Whether it may ask people something while one of its tools runs."""
+    sampling: Sampling = "off"
+    log_level: LogLevel = "warning"
+    """What of its log is put on record as notices: lines of this level and above."""
+    sandbox: bool = False
+    """Whether its process runs in the session's sandbox, with what that lets it see and reach; `stdio` only."""
     start_timeout_ms: int = START_TIMEOUT_MS
     call_timeout_ms: int = CALL_TIMEOUT_MS
     enabled: bool = True
@@ -81,7 +95,13 @@ class McpServer(Value, frozen=True, kw_only=True):
     def launch(self) -> dict[str, object]:
         """All that decides what is run or reached, without the values of secrets."""
         if self.transport == "stdio":
-            told = {"command": self.command, "args": list(self.args), "cwd": self.cwd, "env": masked(self.env)}
+            told: dict[str, object] = {
+                "command": self.command,
+                "args": list(self.args),
+                "cwd": self.cwd,
+                "env": masked(self.env),
+            }
+            told |= {"sandbox": True} if self.sandbox else {}
         else:
             told = {"url": self.url, "headers": masked(self.headers)}
         return {"transport": self.transport, **told}
@@ -192,6 +212,8 @@ def _launch_problems(server: McpServer) -> Iterator[str]:
         if any(SECRET.search(word) for word in words):
             yield "secrets are not put into a command, which every user of the machine can see: put them in 'env'"
         return
+    if server.sandbox:
+        yield "only a server with a 'command' has a process that could run in a sandbox: leave out 'sandbox'"
     if server.command or server.args or server.env:
         yield "a server with a 'url' has no 'command', 'args' or 'env': take one of them out"
     yield from _url_problems(server)

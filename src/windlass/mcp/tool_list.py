@@ -47,6 +47,10 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     protocol: str = ""
     left_out: tuple[str, ...] = ()
     """Tools that are not taken because of their size or number, each with the reason."""
+    resources: bool = False
+    """Whether the server has resources. Not part of what it is known by: they are named when they are asked for."""
+    prompts: bool = False
+    """Whether it has prompts; people ask for those by name."""
 
     @functools.cached_property
     def digest(self) -> str:

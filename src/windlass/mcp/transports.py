@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.tools.sandboxes.sandbox import Launch
 
+from .bounded_http import bounded_transport
 from .server_process import ServerProcess, TooLong, start
 
 if TYPE_CHECKING:
@@ -110,7 +111,9 @@ def _http_client(headers: dict[str, str]) -> Any:
     unpacked["Accept-Encoding"] = "identity"
     timeout = httpx2.Timeout(CONNECT_S, read=READ_S)
     hooks = {"response": [_refuse_packed]}
-    return httpx2.AsyncClient(headers=unpacked, timeout=timeout, trust_env=False, event_hooks=hooks)
+    return httpx2.AsyncClient(
+        headers=unpacked, timeout=timeout, trust_env=False, event_hooks=hooks, transport=bounded_transport()
+    )
 
 
 async def _refuse_packed(response: Any) -> None:

@@ -17,7 +17,6 @@ from windlass.events.changes import ChangeReceived
 from windlass.events.commands import PromptReceived, QueueEdited
 from windlass.events.context import CompactReceived, UndoReceived
 from windlass.events.errors import CodecError
-from windlass.events.flows import FlowReceived
 from windlass.events.questions import AnswerReceived
 from windlass.events.runs import CancelReceived, InterruptReceived, WakeReceived
 from windlass.events.schedules import ScheduleReceived
@@ -32,6 +31,9 @@ from windlass.events.tools.jobs import KillReceived
 from windlass.events.tools.labels import LabelsDeclassified
 from windlass.events.tools.permissions import PermissionApproved, PermissionDenied
 from windlass.events.tools.toolset import MountReceived, UnmountReceived
+from windlass.events.trees.flows import FlowReceived
+from windlass.events.trees.growth import NodesReceived
+from windlass.events.trees.machines import MachineReceived
 
 from .unknown_fields import unknown_field
 
@@ -62,6 +64,8 @@ WIRE_COMMANDS: dict[type[Command], frozenset[str]] = {
     LabelsDeclassified: frozenset(),
     ScheduleReceived: frozenset(),
     FlowReceived: frozenset(),
+    MachineReceived: frozenset(),
+    NodesReceived: frozenset({"session", "labels"}),
 }
 """The commands that clients may send, each with the fields that the host fills in."""
 
@@ -70,6 +74,9 @@ SAID_BY_HOST_WITHIN: dict[str, tuple[str, ...]] = {"CallReceived": ("body", "pre
 
 UNREAD: dict[str, tuple[str, ...]] = {"PromptReceived": ("body", "attachments")}
 """What names files: they would be those of the machine that reads them, so a client sends their content instead."""
+
+READ_AS = {"file": "content", "directory": "listing"}
+"""What an attachment has once it was read, by its type."""
 
 FILES_HERE = "these are files of the server's machine: send the content as blocks"
 
@@ -92,7 +99,10 @@ def read_command(data: bytes, *, command_id: str, actor: str, auth: Auth) -> Com
     if said != command_id:
         raise WireError("$.command_id", f"it is not the Idempotency-Key {command_id!r}: send one of them, or the same")
     _check_fields(plain, kind)
-    whole = {**plain, "command_id": command_id, "actor": actor, "auth": auth}
+    return _decoded({**plain, "command_id": command_id, "actor": actor, "auth": auth})
+
+
+def _decoded(whole: dict[str, Any]) -> Command:
     try:
         return codec.decode_command(msgspec.json.encode(whole))
     except CodecError as error:
@@ -100,6 +110,38 @@ def read_command(data: bytes, *, command_id: str, actor: str, auth: Auth) -> Com
         raise WireError(path, message) if message and path.startswith("$") else WireError("$", str(error)) from error
     except (UnicodeError, OverflowError) as error:
         raise WireError("$", f"it holds what no log can keep: {error}") from error
+
+
+def read_delivered(data: bytes, *, command_id: str, actor: str, auth: Auth) -> Command:
+    """The command that a client of this very package has encoded: what only the host may say is not refused but left
+    out, and said anew. Files that are attached must have been read where they are. Raises `WireError`."""
+    plain = read_object(data)
+    kind = _kind_of(plain)
+    for name in SAID_BY_HOST | WIRE_COMMANDS[kind]:
+        plain.pop(name, None)
+    outer, inner = SAID_BY_HOST_WITHIN.get(kind.__name__, ("", ""))
+    if isinstance(plain.get(outer), dict):
+        plain[outer].pop(inner, None)
+    attached = _read_attachments(plain) if kind is PromptReceived else []
+    command = read_command(msgspec.json.encode(plain), command_id=command_id, actor=actor, auth=auth)
+    if not attached:
+        return command
+    whole = {**plain, "body": {**plain["body"], "attachments": attached}}
+    _check_unknown(whole, kind)
+    return _decoded({**whole, "command_id": command_id, "actor": actor, "auth": auth})
+
+
+def _read_attachments(plain: dict[str, Any]) -> list[Any]:
+    """What is attached to a prompt, taken out of it. Raises `WireError` for what would be read on this machine."""
+    body = plain.get("body")
+    attached = body.pop("attachments", None) if isinstance(body, dict) else None
+    if not isinstance(attached, list):
+        return []
+    for one in attached:
+        unread = READ_AS.get(str(one.get("type"))) if isinstance(one, dict) else ""
+        if unread is not None and (not unread or one.get(unread) is None):
+            raise WireError("$.body.attachments", FILES_HERE)
+    return attached
 
 
 def read_object(data: bytes) -> dict[str, Any]:
@@ -137,6 +179,10 @@ def _check_fields(plain: dict[str, Any], kind: type[Command]) -> None:
         raise WireError(f"$.{outer}.{inner}", FILES_HERE)
     if kind is QueueEdited:
         _check_edits(plain)
+    _check_unknown(plain, kind)
+
+
+def _check_unknown(plain: dict[str, Any], kind: type[Command]) -> None:
     found = unknown_field(plain, kind)
     if found is not None:
         raise WireError(found.path, found.advice)

@@ -26,6 +26,15 @@ NOWHERE = "none"
 """The route of a request that found none, in figures."""
 
 
+async def handled(route: Route, call: Call) -> Answer | EventStream:
+    """What a route answers to somebody who may ask it. Raises what `problem_of` knows."""
+    call.require(route.role)
+    call.check_query(route.query)
+    if call.server.draining and not route.while_draining:
+        raise Problem(503, "draining", "the server is being stopped: ask another one, or this one once it is back")
+    return await route.handler(call)
+
+
 class App:
     """An ASGI application over one server's state."""
 
@@ -68,7 +77,7 @@ class App:
         route, names = self._found(scope, method)
         place[0] = route.path
         call = Call(scope, receive, token, names, self._server)
-        return await self._made(route, call), call
+        return await handled(route, call), call
 
     def _found(self, scope: Scope, method: str) -> tuple[Route, dict[str, str]]:
         by_method, names = self._routes.match(scope["raw_path"])
@@ -78,13 +87,6 @@ class App:
             there = ", ".join(sorted(by_method))
             raise Problem(405, "method", f"this takes {there}", headers={"Allow": there})
         return by_method[method], names
-
-    async def _made(self, route: Route, call: Call) -> Answer | EventStream:
-        call.require(route.role)
-        call.check_query(route.query)
-        if self._server.draining and not route.while_draining:
-            raise Problem(503, "draining", "the server is being stopped: ask another one, or this one once it is back")
-        return await route.handler(call)
 
     async def _stream(self, stream: EventStream, call: Call, send: Send, more: dict[str, str]) -> None:
         try:

@@ -136,10 +136,10 @@ class Call:
             message, _, path = str(error).partition(" - at ")
             raise WireError(path.strip("`") or "$", message) from None
 
-    async def json_bytes(self) -> bytes:
+    async def json_bytes(self, most: int | None = None) -> bytes:
         """The bytes of a JSON body. A browser sends no such type across origins without asking first."""
         media = self.headers.get("content-type", "").partition(";")[0].strip().lower()
-        data = await self.body()
+        data = await self.body(most)
         if data and media != "application/json":
             raise Problem(415, "media_type", "send JSON, with Content-Type: application/json")
         return data

@@ -1,5 +1,5 @@
-"""One connection: uvicorn's, with a time by which the head of its first request must be there, and a way to cut it off
-when its client has stopped reading."""
+"""One connection: uvicorn's, with a time by which the head of each request must be there, and a way to cut it off when
+its client has stopped reading."""
 
 from __future__ import annotations
 
@@ -19,8 +19,17 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begins to wait for a request."""
         super().connection_made(transport)
-        self._head = self.loop.call_later(self.HEAD_S, transport.abort)
+        self._await_head()
         self.app = _with_abort(self.app, self)
+
+    def data_received(self, data: bytes) -> None:
+        """The first bytes behind an answer begin another request, whose head must be there in time as well."""
+        if self._head is None and (self.cycle is None or self.cycle.response_complete):
+            self._await_head()
+        super().data_received(data)
+
+    def _await_head(self) -> None:
+        self._head = self.loop.call_later(self.HEAD_S, self.transport.abort)
 
     def begun(self) -> None:
         """A request is there."""
@@ -46,5 +55,5 @@ def _with_abort(app: Any, connection: Connection) -> ASGIApp:
 
 
 def connection_kind(head_s: float) -> type[Connection]:
-    """Connections whose first request must be there in time."""
+    """Connections whose requests must be there in time."""
     return type("BoundedConnection", (Connection,), {"HEAD_S": head_s})

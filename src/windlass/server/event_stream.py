@@ -31,23 +31,22 @@ class EventStream:
     """One client that follows one session."""
 
     def __init__(
-        self, server: ServerState, session: Session, token: Token, after: int, *, live: bool, first: bytes = b""
+        self, server: ServerState, session: Session, token: Token, after: int, *, live: bool, asked: bytes = b""
     ) -> None:
         self._server = server
         self._token = token
         self._session = session
         self._after: str | int = after
-        self._live = live
-        self._first = first
-        """What it is told before all else, as an event without an id."""
+        self.live = live
+        self.asked = asked
+        """What is open in the session, as JSON; empty if nothing is. It is told before all else, without an id."""
+        self._greeted = asyncio.Event()
 
     async def run(self, receive: Receive, send: Send, more: dict[str, str]) -> bool:
         """Sends events until the client leaves or the server stops. Whether the client had stopped reading."""
         headers = {**GUARDED, "Content-Type": MEDIA, "X-Accel-Buffering": "no", **more}
         raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
-        hello = b"retry: %d\n\n" % RETRY_MS
-        await send({"type": "http.response.body", "body": hello + self._first, "more_body": True})
         work = [
             asyncio.ensure_future(self._tell(send)),
             asyncio.ensure_future(self._beat(send)),
@@ -55,6 +54,7 @@ class EventStream:
             asyncio.ensure_future(self._server.stopped.wait()),
         ]
         try:
+            await self._greet(send)
             done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in work:
@@ -67,21 +67,31 @@ class EventStream:
             task.result()
         return stalled
 
+    async def _greet(self, send: Send) -> None:
+        """The first bytes. The session is listened to by then, so whoever has them misses nothing of what follows."""
+        await asyncio.sleep(0)  # `_tell` begins, and listens before it waits for anything
+        hello = b"retry: %d\n\n" % RETRY_MS
+        if self.asked:
+            hello += b"event: requests\ndata: %s\n\n" % self.asked
+        await send({"type": "http.response.body", "body": hello, "more_body": True})
+        self._greeted.set()
+
     async def _end(self, send: Send) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._server.limits.stall_s):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _tell(self, send: Send) -> None:
-        async for one in self._told():
-            if isinstance(one, Live) and not self._live:
+        async for one in self.told():
+            if isinstance(one, Live) and not self.live:
                 continue
+            await self._greeted.wait()
             if self._is_revoked():
                 return
             self._server.metrics.events += 1
             await send({"type": "http.response.body", "body": event_bytes(one), "more_body": True})
 
-    async def _told(self) -> AsyncIterator[Told]:
+    async def told(self) -> AsyncIterator[Told]:
         """What is told of the session. A reader that was too slow for what is at hand goes on with the log."""
         while True:
             behind: str | None = None

@@ -10,9 +10,10 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from windlass.runtime.api.agent import Agent
 from windlass.store.base import Key
@@ -69,8 +70,10 @@ class HttpServer:
         limits: Limits | None = None,
         drain_ms: int = 10_000,
         tenant: str = "default",
+        app_of: Callable[[ServerState, Gate], ASGIApp] | None = None,
     ) -> None:
-        """`names` are further host names under which it may be asked, `origins` pages that may ask from a browser."""
+        """`names` are further host names under which it may be asked, `origins` pages that may ask from a browser.
+        `app_of` makes what answers, if that is not the resources of this package."""
         limits = limits or Limits()
         self._place = (host, port, socket_path)
         self._tenant = tenant
@@ -79,7 +82,8 @@ class HttpServer:
         self.tenants = Tenants(place, agents, drain_ms=drain_ms)
         self.state = ServerState(self.tenants, tokens, limits)
         known = (*LOOPBACK, *names) if socket_path is not None or host in LOOPBACK else (host, *names)
-        app = App(self.state, Gate(self.state, known, origins), TABLE)
+        gate = Gate(self.state, known, origins)
+        app = app_of(self.state, gate) if app_of is not None else App(self.state, gate, TABLE)
         self._server = _Uvicorn(
             uvicorn.Config(
                 app,
@@ -144,6 +148,7 @@ class HttpServer:
         if self._socket is not None:
             self._socket.close()
         await self.tenants.close()
+        await self.state.door.close()
         if self._place[2] is not None and self._socket is not None:
             with contextlib.suppress(OSError):
                 os.unlink(self._place[2])

@@ -8,11 +8,14 @@ import msgspec
 
 from windlass.events.errors import (
     CodecError,
+    CommandTaken,
     Damaged,
     KernelError,
     LeaseHeld,
     NotFound,
     Refused,
+    SeqConflict,
+    StaleEpoch,
     StorageFull,
     StoreError,
     UsageError,
@@ -42,6 +45,10 @@ class ProblemBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """The field that it is about."""
     restart: str = ""
     """For a cursor that does not fit: the cursor to begin again at."""
+    error: str = ""
+    """Which of the errors of the Python package it is, for clients in Python."""
+    facts: dict[str, str | int] = {}
+    """What that error says besides."""
 
 
 class Problem(Exception):
@@ -65,17 +72,37 @@ def problem_of(error: Exception) -> tuple[ProblemBody, dict[str, str]]:
         case WireError():
             return ProblemBody(status=422, code="malformed", detail=str(error), path=error.path), {}
         case Refused():
-            return ProblemBody(status=REFUSALS.get(error.code, 409), code=error.code, detail=str(error)), {}
+            status = REFUSALS.get(error.code, 409)
+            return ProblemBody(status=status, code=error.code, detail=str(error), error="Refused"), {}
         case WindlassError():
             status, code = _of_ours(error)
-            return ProblemBody(status=status, code=code, detail=str(error)), {}
+            return ProblemBody(
+                status=status, code=code, detail=str(error), error=_named(error), facts=_facts(error)
+            ), {}
         case _:
             logger.error("a request failed", exc_info=error)
             return ProblemBody(status=500, code="failed", detail="the server failed; its log says why"), {}
 
 
+def _named(error: WindlassError) -> str:
+    """The name of an error, or of the nearest one above it that is in the tree of all."""
+    return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == WindlassError.__module__)
+
+
+def _facts(error: WindlassError) -> dict[str, str | int]:
+    if isinstance(error, LeaseHeld):
+        return {"owner": error.owner, "until_ms": error.until_ms}
+    return {"seq": error.seq} if isinstance(error, Damaged) and error.seq is not None else {}
+
+
 def _of_ours(error: WindlassError) -> tuple[int, str]:
     match error:
+        case StaleEpoch():
+            return 409, "stale_epoch"
+        case SeqConflict():
+            return 409, "seq_conflict"
+        case CommandTaken():
+            return 409, "command_taken"
         case NotFound():
             return 404, "not_found"
         case LeaseHeld():

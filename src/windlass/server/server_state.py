@@ -7,6 +7,7 @@ import asyncio
 from .access.limits import Limits
 from .access.token_file import TokenFile
 from .metrics import Metrics
+from .store_door import StoreDoor
 from .tenants import Tenants
 
 
@@ -17,6 +18,7 @@ class ServerState:
         self.tenants = tenants
         self.tokens = tokens
         self.limits = limits
+        self.door = StoreDoor(tenants.place)
         self.metrics = Metrics()
         self.draining = False
         """Whether it takes nothing more on: asked to stop, it brings to an end what has begun."""

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from windlass.events.base import Event
 from windlass.events.changes import PolicyChanged
-from windlass.events.children import ChildFinished, ChildStarted
 from windlass.events.commands import PromptReceived, QueueChanged
 from windlass.events.context import ContextPagedIn
 from windlass.events.sessions import SessionImported, SessionResumed, SessionStarted
@@ -30,6 +29,7 @@ from windlass.events.tools.calls import (
 from windlass.events.tools.jobs import JobFinished, JobStarted
 from windlass.events.tools.labels import LabelsDeclassified, LabelsJoined
 from windlass.events.tools.toolset import ToolsetChanged
+from windlass.events.trees.children import ChildFinished, ChildStarted
 from windlass.events.turns import TurnStarted
 from windlass.events.values.specs import Policy, ToolSpec, Trait
 

@@ -9,10 +9,8 @@ from collections import Counter
 from typing import assert_never
 
 from windlass.events.base import Command, Event, name_of
-from windlass.events.children import ChildFinished, ChildOpened, ChildStarted, ChildStopped
 from windlass.events.commands import CommandCompleted, CommandRefused, PromptReceived, QueueChanged
 from windlass.events.context import ContextArchived, ContextPagedOut
-from windlass.events.flows import NodeComputed, NodeFinished, NodeRetried, NodeStarted, NodeStopped
 from windlass.events.hooks import HookRuled, HookRuling
 from windlass.events.questions import AnswerReceived, QuestionRequested, QuestionWithdrawn
 from windlass.events.runs import RunAsked, RunSlept, RunStarted, Terminal
@@ -43,6 +41,8 @@ from windlass.events.tools.permissions import (
     PermissionWithdrawn,
 )
 from windlass.events.tools.toolset import ToolsetChanged
+from windlass.events.trees.children import ChildFinished, ChildOpened, ChildStarted, ChildStopped
+from windlass.events.trees.flows import NodeComputed, NodeFinished, NodeRetried, NodeStarted, NodeStopped
 from windlass.events.turns import (
     ModelDropped,
     ModelFailed,
@@ -59,6 +59,9 @@ from windlass.events.values.usage import ASIDE
 from windlass.kernel.parts.asks import answered_by
 from windlass.kernel.phases import Asked, Asleep
 from windlass.kernel.state import State
+
+from .flow_rules import FlowRules
+from .machine_rules import MACHINE_EVENTS, MachineRules
 
 CLOSING = (
     ToolFinished,
@@ -106,6 +109,7 @@ class Checker:
         self.asides: dict[str, str | None] = {}
         self.paged: set[int] = set()
         self.timers: set[str] = set()
+        self.machine = MachineRules(self._hold, self.timers)
         self.prompts: dict[str, int] = {}
         self.absorbed: Counter[int] = Counter()
         self.dropped: set[str] = set()
@@ -113,7 +117,10 @@ class Checker:
         """Each with whether it has come to its end."""
         self.nodes: dict[str, str] = {}
         """The nodes of a workflow that are at work, each with its timer if it has one."""
+        self.pauses: dict[str, str] = {}
+        """The nodes that are tried again later, each with the timer that they wait for."""
         self.done_nodes: set[str] = set()
+        self.flow = FlowRules(self._hold)
         self.asks: set[str] = set()
         self.questions: dict[str, tuple[str, bool]] = {}
         self.born: set[str] = set()
@@ -130,6 +137,7 @@ class Checker:
     def feed(self, event: Event) -> None:
         """Takes the next event of the log."""
         self.seq += 1
+        self.flow.feed(event, self.seq)
         if isinstance(event, Command):
             self._command(event)
         match event:
@@ -173,6 +181,8 @@ class Checker:
                 self.occurrences[name] = True
             case NodeStarted() | NodeComputed() | NodeRetried() | NodeStopped() | NodeFinished():
                 self._node(event)
+            case _ if isinstance(event, MACHINE_EVENTS):
+                self.machine.feed(event, self.seq, active=self.active_run is not None)
             case ContextPagedOut():
                 self.paged.add(self.seq)
             case ContextArchived():
@@ -197,17 +207,21 @@ class Checker:
             case NodeStarted():
                 self._hold("a node is not begun twice", name not in self.nodes, name)
                 self._hold("a node is begun in a run", self.active_run is not None, name)
+                self._hold("a node waits out its pause", self.pauses.pop(name, "") not in self.timers, name)
                 self.nodes[name] = timer_id(self.seq) if event.expires_ms is not None else ""
                 self.timers |= {self.nodes[name]} - {""}
             case NodeComputed():
                 self._hold("only a node at work is worked out", name in self.nodes, name)
             case NodeRetried() | NodeStopped():
-                self._hold("only a node at work is begun anew", name in self.nodes, name)
-                self.timers.discard(self.nodes.pop(name))
+                self._hold("only a node at work is begun anew", name in self.nodes or name in self.pauses, name)
+                self.timers -= {self.nodes.pop(name, ""), self.pauses.pop(name, "")}
+                if isinstance(event, NodeRetried) and event.at_ms is not None:
+                    self.pauses[name] = timer_id(self.seq)
+                    self.timers.add(self.pauses[name])
             case NodeFinished():
                 unbegun = event.status not in ("done", "failed")
                 self._hold("only a node at work is done, or fails", unbegun or name in self.nodes, name)
-                self.timers.discard(self.nodes.pop(name, ""))
+                self.timers -= {self.nodes.pop(name, ""), self.pauses.pop(name, "")}
                 self.done_nodes |= {name} if event.status == "done" else set()
 
     def _forget_requests(self) -> None:
@@ -356,7 +370,7 @@ class Checker:
                 self._hold("a question is answered once", event.question_id in self.asks, event.question_id)
                 self.asks.discard(event.question_id)
                 call, inside = self.questions[event.question_id]
-                if not inside:
+                if not inside and call:
                     self._closed(call)
             case _ if isinstance(event, CLOSING):
                 self._closed(event.call_id)

@@ -150,6 +150,10 @@ def think(text: str, **more: Any) -> Reasoning:
     return Reasoning(text=text, **more)
 
 
+ENDS = frozenset({Reply, Failure})
+"""What comes last."""
+
+
 def by_history(turns: Sequence[AnyTurn | Answer]) -> Answer:
     """A script that keeps no place of its own: the turn is chosen by how many replies the history holds, so
     a request that is sent again, also by another process, gets the same answer."""
@@ -202,7 +206,7 @@ class ScriptedModel:
         try:
             async with aclosing(self._play(chosen, number, request)) as pieces:
                 async for piece in pieces:
-                    done = isinstance(piece, Reply | Failure)
+                    done = type(piece) in ENDS
                     yield piece
         finally:
             self.cancelled += not done
@@ -278,16 +282,16 @@ def reply_of(told: Turn, number: int, info: ModelInfo, usage: Usage) -> Reply:
     blocks: list[ReplyBlock] = []
     calls: list[ProposedCall] = []
     for part in told.parts:
-        if isinstance(part, ScriptedCall):
-            blocks.append(CallSlot(ordinal=len(calls)))
-            calls.append(proposed(part, len(calls), number))
-        elif isinstance(part, str | Text):
+        if isinstance(part, str) or isinstance(part, Text):  # noqa: SIM101 (a union is made anew for each part)
             text = part if isinstance(part, str) else part.text
             last = blocks[-1] if blocks else None
             if isinstance(last, Text):
                 blocks[-1] = Text(text=last.text + text)
             else:
                 blocks.append(Text(text=text))
+        elif isinstance(part, ScriptedCall):
+            blocks.append(CallSlot(ordinal=len(calls)))
+            calls.append(proposed(part, len(calls), number))
         elif isinstance(part, Reasoning | Refusal | ServerTool):
             blocks.append(part)
     return Reply(

@@ -28,7 +28,7 @@ from windlass.events.changes import ChangeTitle
 from windlass.events.commands import PromptReceived, QueueChanged
 from windlass.events.errors import Refused, UsageError, WindlassError
 from windlass.events.questions import QuestionRequested
-from windlass.events.runs import RunStarted, Terminal
+from windlass.events.runs import RunAsked, RunStarted, Terminal
 from windlass.events.tools.permissions import PermissionRequested
 from windlass.events.values.blocks import Text
 from windlass.runtime.api.termination import TERMINATED, Termination
@@ -65,15 +65,19 @@ async def converse(args: argparse.Namespace) -> int:
     import windlass
     from windlass.cli.agents import agent_of, options_of
     from windlass.cli.kept_session import kept
-    from windlass.runtime.bind.session_options import merged
+    from windlass.cli.served import connected
+    from windlass.runtime.bind.session_options import NO_OPTIONS, merged
 
     before = (await kept(args)).options
-    given = options_of(args, before)
+    served = bool(options.url_of(args))
+    given = NO_OPTIONS if served else options_of(args, before)
     in_force = merged(before, given)
-    chat = Chat(args, agent_of(args, in_force), given)
+    chat = Chat(args, None if served else agent_of(args, in_force), given)
     async with (
         chat.desk,
-        windlass.open(
+        connected(args)
+        if chat.agent is None
+        else windlass.open(
             options.place_to_write(args),
             agents=[chat.agent],
             approver=chat.interviewer,
@@ -115,9 +119,10 @@ class Chat:
     runtime: Runtime
     session: Session
 
-    def __init__(self, args: argparse.Namespace, agent: Agent, given: SessionOptions) -> None:
+    def __init__(self, args: argparse.Namespace, agent: Agent | None, given: SessionOptions) -> None:
         self.args = args
         self.agent = agent
+        """None if the sessions are those of a server."""
         self.given = given
         """What the sessions of this conversation are to have otherwise than the agent."""
         history = HistoryFile(None if args.no_history else history_path())
@@ -149,9 +154,7 @@ class Chat:
         await self.leave()
         name = session_id or self.runtime.ports.fresh_id()
         self.interviewer.session = name
-        self.session = await self.runtime.session(
-            self.agent, name, workspace=os.curdir, trusted=self.args.trust, options=self.given
-        )
+        self.session = await self._session(name)
         before = await self.session.state()
         if not before.active:
             await self.runtime.drive(name)  # what the agent has otherwise than before is in the log once it is driven
@@ -167,6 +170,16 @@ class Chat:
         await self.look()
         if (await self.session.state()).asks.open:
             self.spawn(self.ask_open())
+
+    async def _session(self, name: str) -> Session:
+        if self.agent is None:
+            from windlass.cli.served import served_session
+
+            self.args.session = name
+            return await served_session(self.runtime, self.args)
+        return await self.runtime.session(
+            self.agent, name, workspace=os.curdir, trusted=self.args.trust, options=self.given
+        )
 
     async def leave(self) -> None:
         """Lets go of the session; what it does goes on with whoever drives it."""
@@ -202,6 +215,8 @@ class Chat:
                 used = f"{number_words.tokens(event.usage)}, {number_words.dollars(event.cost_nanos)}"
                 self.note(f"({type(event).__name__.removeprefix('Run').lower()}; {used})")
                 self.desk.invite()
+            if isinstance(event, RunAsked) and self.agent is None:
+                self.spawn(self.ask_open())  # whoever drives it there has nobody at hand
             if isinstance(event, Terminal | RunStarted | QueueChanged | PermissionRequested | QuestionRequested):
                 await self.look()
 

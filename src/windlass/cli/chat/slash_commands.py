@@ -15,6 +15,8 @@ from windlass.events.commands import PromptReceived
 from windlass.events.errors import UsageError
 from windlass.runtime.operate.item_text import blocks_text
 
+from .server_prompts import list_prompts
+
 if TYPE_CHECKING:
     from windlass.events.commands import PromptBody
 
@@ -43,6 +45,12 @@ async def perform(chat: Chat, line: str) -> bool:
     name, _, rest = line[1:].partition(" ")
     if name in ("quit", "exit"):
         return False
+    if ":" in name:
+        from .server_prompts import send
+
+        await send(chat, name, rest.strip())
+        chat.desk.invite()
+        return True
     command = COMMANDS.get(name)
     if command is None:
         raise UsageError(f"no command '/{name}': /help lists them")
@@ -260,7 +268,8 @@ async def resume(chat: Chat, rest: str) -> None:
 
 
 async def sessions(chat: Chat, rest: str) -> None:
-    rows = await chat.runtime.sessions(agent=chat.agent.name, limit=SESSIONS_MAX)
+    name = chat.agent.name if chat.agent is not None else (await chat.session.state()).setup.agent.name
+    rows = await chat.runtime.sessions(agent=name, limit=SESSIONS_MAX)
     for line in number_words.table([(spelt(row.session), row.state, one_line(row.title, 60)) for row in rows]):
         chat.note(line, "")
 
@@ -280,6 +289,7 @@ COMMANDS: dict[str, Command] = {
     "continue": Command("", "resume a run that was stopped", go_on),
     "jobs": Command("[tail|kill ID]", "background jobs: list them, read one, end one", jobs),
     "skill": Command("[NAME|off NAME]", "skills: list them, use one, leave one", skill),
+    "prompts": Command("", "prompts of MCP servers; write /SERVER:PROMPT to send one", list_prompts),
     "setup": Command("", "agent, model, tools, policy and budget", setup),
     "cost": Command("", "what this session has used", cost),
     "log": Command("", "the last records of its log", log),

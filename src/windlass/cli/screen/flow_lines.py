@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli.terminal.text import one_line
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from windlass.runtime.api.flows import NodeView
 
 OUTPUT_CHARS_MAX = 80
+ENDED = ("done", "failed", "skipped", "pruned", "cancelled")
 MARKS = {"done": "✓", "failed": "✗", "skipped": "-", "pruned": "-", "cancelled": "✗"}
 
 
@@ -45,20 +46,21 @@ def as_text(output: Any) -> str:
 class Progress:
     """Says in one line what became of a node, and how many have ended."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, ended: Iterable[str] = ()) -> None:
         self._count = count
-        self._ended = 0
+        self._ended = set(ended)
 
     def line(self, event: Any) -> str:
         """The line for an event of a node."""
-        from windlass.events.flows import NodeFinished, NodeRetried, NodeStarted
+        from windlass.events.trees.flows import NodeFinished, NodeRetried, NodeStarted
 
         name = spelt(event.node)
         if isinstance(event, NodeStarted):
+            self._ended.discard(event.node)
             again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
             return f"{self._so_far()} ▸ {name}{again}"
         if isinstance(event, NodeFinished):
-            self._ended += 1
+            self._ended.add(event.node)
             why = f": {one_line(event.reason, OUTPUT_CHARS_MAX)}" if event.reason else ""
             branch = f" → {spelt(event.branch)}" if event.branch else ""
             return f"{self._so_far()} {MARKS[event.status]} {name} {event.status}{branch}{why}"
@@ -67,4 +69,4 @@ class Progress:
         return f"{self._so_far()} ■ {name} stopped ({event.reason})"
 
     def _so_far(self) -> str:
-        return f"[{self._ended}/{self._count}]"
+        return f"[{len(self._ended)}/{self._count}]"

@@ -22,6 +22,7 @@ from .sandbox_words import sandbox_said
 
 WHY_CHARS_MAX = 400
 REWOUND_MAX = 20
+CREDENTIALS = "credentials"
 OUTCOMES = ("happened", "did_not_happen", "run_again")
 
 
@@ -44,7 +45,7 @@ def about(point: Point, *, driver: str, inbox: int, forks: list[str], jobs: tupl
     if where := sandbox_said(state):
         rows.insert(4, ("sandbox", where))
     rows += [("labels" if n == 0 else "", line) for n, line in enumerate(labels.lines(point))]
-    if view.waiting_for == ("credentials",):
+    if view.waiting_for == (CREDENTIALS,):
         rows.insert(2, ("why", refused(point)))
     if driver and not state.active:
         rows.append(("open in", driver))
@@ -92,18 +93,25 @@ def state_of(point: Point, driver: str) -> str:
     return view.state
 
 
-def how_to_go_on(point: Point, args: argparse.Namespace, *, held: bool, answered: bool) -> list[str]:
-    """The command that makes a session go on which waits for nobody, or has its answer in the inbox."""
+def how_to_go_on(point: Point, args: argparse.Namespace, *, held: bool, answered: bool, flow_id: str = "") -> list[str]:
+    """The command that makes a session go on which waits for nobody, or has its answer in the inbox. `flow_id` is the
+    workflow that it is, or belongs to."""
     state, session = point.state, point.key.session
-    run = f"  {shell_lines.run_of(state.setup.agent.name, session, args)}"
+    run = shell_lines.flow_of(flow_id, args) if flow_id else shell_lines.run_of(state.setup.agent.name, session, args)
+    run = f"  {run}"
     name, at = shell_lines.word(session), shell_lines.at(args)
     if state.active:
         return [f"  windlass logs {name} -f{at}"] if held else [run]
-    if answered or point.overview.waiting_for == ("credentials",):
+    if answered or (point.overview.waiting_for and all(is_key(name) for name in point.overview.waiting_for)):
         return [run]
     if state.run.resumable or point.overview.next_wake_ms is not None or state.queue.waiting:
         return [f"  windlass wake {name}{at}", run]
-    return [f"{run} 'what to do now'"]
+    return [f"  windlass flow show {shell_lines.word(flow_id)}{at}"] if flow_id else [f"{run} 'what to do now'"]
+
+
+def is_key(name: str) -> bool:
+    """Whether what is waited for is the key of a provider, here or below."""
+    return name.rpartition("/")[2] == CREDENTIALS
 
 
 def open_questions(askers: Sequence[Asker], at: str, answers: dict[str, str]) -> list[str]:
@@ -127,6 +135,15 @@ def open_questions(askers: Sequence[Asker], at: str, answers: dict[str, str]) ->
             continue
         lines.append("say what happened:")
         lines += [f"{settle} {outcome}{at}" for outcome in OUTCOMES]
+    return lines
+
+
+def keys_wanted(askers: Sequence[Asker]) -> list[str]:
+    """The sessions below that wait for the key of a provider, each with what was said about it."""
+    lines: list[str] = []
+    for asker in askers:
+        if asker.scope and asker.point.overview.waiting_for == (CREDENTIALS,):
+            lines += ["", *below(asker.scope, askers), f"  it waits for a key: {refused(asker.point)}"]
     return lines
 
 

@@ -13,14 +13,6 @@ from windlass.cli.terminal.text import BESIDE_MIN, Paint, cells, fold_lines, one
 from windlass.cli.terminal.visible_text import spelt, visible
 from windlass.events.base import Event, name_of
 from windlass.events.changes import ChangeReceived, TitleChanged
-from windlass.events.children import (
-    ChildFinished,
-    ChildMoved,
-    ChildOpened,
-    ChildStarted,
-    ChildStopped,
-    ChildTold,
-)
 from windlass.events.commands import CommandCompleted, CommandRefused, PromptReceived, QueueChanged
 from windlass.events.context import ContextPagedOut
 from windlass.events.live import Live
@@ -70,6 +62,15 @@ from windlass.events.tools.permissions import (
     PermissionApproved,
     PermissionDenied,
     PermissionRequested,
+)
+from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.children import (
+    ChildFinished,
+    ChildMoved,
+    ChildOpened,
+    ChildStarted,
+    ChildStopped,
+    ChildTold,
 )
 from windlass.events.turns import (
     ModelDropped,
@@ -384,6 +385,7 @@ TELLERS: dict[type[Event], Teller] = {
     ChildFinished: ("child finished", _finished, "cyan"),
     ChildOpened: ("child opened", lambda v, e: spelt(e.child_id), "dim"),
     ChildMoved: ("child moved", lambda v, e: f"{spelt(e.child_id)}: {e.status}", "dim"),
+    ChildSettled: ("child settled", lambda v, e: spelt(e.child_id), "dim"),
     ChildStopped: ("child stopped", lambda v, e: spelt(e.child_id), "dim"),
     ChildTold: ("child told", lambda v, e: spelt(e.child_id), "dim"),
     JobStarted: ("job started", lambda v, e: f"{v.tool(e.call_id)}: {spelt(e.job_id)}", "dim"),

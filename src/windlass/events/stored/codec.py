@@ -17,8 +17,9 @@ import msgspec
 
 from windlass.events.base import Command, Erased, Event, ignorable, tag_of
 from windlass.events.errors import CodecError, Damaged, NeedsNewer
-from windlass.events.flows import NodeComputed
 from windlass.events.tools.calls import CallBody, CallReceived, ToolRequested
+from windlass.events.trees.flows import NodeComputed
+from windlass.events.trees.machines import MachineComputed
 from windlass.events.turns import ModelReplied
 
 from . import record
@@ -331,6 +332,8 @@ def echoed(fact: Event | Unknown, ordinal: int) -> CallBody | None:
         return CallBody(args=fact.body.args)
     if isinstance(fact, NodeComputed) and fact.body is not None and ordinal < len(fact.body.calls):
         return CallBody(args=fact.body.calls[ordinal].args)
+    if isinstance(fact, MachineComputed) and fact.body is not None and fact.body.call is not None:
+        return CallBody(args=fact.body.call.args)
     return None
 
 
@@ -383,6 +386,14 @@ def check_single_keys(data: bytes | str) -> None:
 def encode_view(event: Event) -> bytes:
     """An event as readers get it: one object, body included."""
     return _encoder.encode(event)
+
+
+def decode_view(data: bytes) -> Event:
+    """The event that `encode_view` wrote. Raises `CodecError`, also for an event that this version does not know."""
+    try:
+        return cast(Event, decoders.events.decode(data))
+    except UNREADABLE as error:
+        raise CodecError(f"event: {explain(error)}") from error
 
 
 def require_known(event: Event | Unknown, seq: int) -> Event | None:

@@ -12,10 +12,8 @@ from typing import Any
 from windlass.events import (
     budgets,
     changes,
-    children,
     commands,
     context,
-    flows,
     hooks,
     questions,
     runs,
@@ -30,6 +28,7 @@ from windlass.events import (
 )
 from windlass.events.base import Command, Decision, Event, Fact, tag_of
 from windlass.events.tools import calls, jobs, labels, mcp, permissions, toolset
+from windlass.events.trees import accounts, children, flows, growth, machines, worktrees
 
 MODULES: tuple[ModuleType, ...] = (
     sessions,
@@ -40,6 +39,8 @@ MODULES: tuple[ModuleType, ...] = (
     calls,
     jobs,
     children,
+    accounts,
+    worktrees,
     toolset,
     permissions,
     labels,
@@ -48,6 +49,8 @@ MODULES: tuple[ModuleType, ...] = (
     signals,
     schedules,
     flows,
+    growth,
+    machines,
     budgets,
     tasks,
     workspace,
@@ -78,9 +81,6 @@ PLANNED: dict[str, str] = {
     "memory.queried": "memory: remembered facts were looked up",
     "memory.rejected": "memory: a write did not pass validation or policy",
     "session.handed_off": "trees: the session went on elsewhere or came from elsewhere",
-    "milestone.advanced": "workflows: a phase of a milestone contract passed its check",
-    "milestone.blocked": "workflows: a phase did not pass its check",
-    "machine.moved": "state machines: another state is current",
     "credential.rotated": "models: a credential was refreshed",
 }
 """Events that later parts will produce. They are documented as planned and not declared."""

@@ -33,6 +33,7 @@ DenialReason = Literal[
     "too_many_calls",
     "truncated_reply",
     "quarantine",
+    "isolation",
     "skill",
 ]
 """Why a call never ran. The model always learns of it as the call's result."""
@@ -75,6 +76,8 @@ class ToolRequested(Decision, frozen=True, kw_only=True, tag="tool.requested"):
     """What it says about the child session that it starts, if it starts one."""
     node: str = ""
     """The node of a workflow that makes it."""
+    state: str = ""
+    """The state of a machine that makes it."""
     body: CallBody | None = None
 
 

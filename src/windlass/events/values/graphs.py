@@ -10,10 +10,10 @@ from .blocks import JsonObject, Nat, Value
 
 Count = Annotated[int, msgspec.Meta(gt=0)]
 
-NodeKind = Literal["spawn", "reduce", "classify", "loop", "map", "gate", "tool", "verify", "tournament"]
+NodeKind = Literal["spawn", "reduce", "classify", "loop", "map", "gate", "tool", "verify", "tournament", "phase"]
 """What a node does: one child session; a pure function; a child that chooses a branch; a child again and again until
 it is done; a child for each of several items; a question to a person, or a condition; a tool; a child that judges;
-children that compete."""
+children that compete; a child whose work is checked before anything goes on."""
 
 OnFailure = Literal["continue", "stop"]
 """What becomes of the rest if a node fails: what does not need it goes on, or all of it stops."""
@@ -26,7 +26,9 @@ class FlowNode(Value, frozen=True, kw_only=True):
     """One node of a graph."""
 
     name: str
+    """What others need it by: letters, digits and `_`."""
     kind: NodeKind = "spawn"
+    """What it does."""
     needs: tuple[str, ...] = ()
     """The nodes whose outputs it works on: it starts when they are done."""
     optional: tuple[str, ...] = ()
@@ -45,7 +47,7 @@ class FlowNode(Value, frozen=True, kw_only=True):
     branches: dict[str, tuple[str, ...]] = {}
     """The nodes that each answer of a classifier leads to; the others are left out."""
     rounds_max: Count = 5
-    """How often a loop goes round at the most."""
+    """How often a loop goes round at the most, or a phase is worked on before it blocks."""
     over: str = ""
     """What a map goes over: the output of this node, or the input."""
     items_max: Count = 100
@@ -53,16 +55,22 @@ class FlowNode(Value, frozen=True, kw_only=True):
     entrants: tuple[str, ...] = ()
     """The tasks of those that compete, besides the outputs of the nodes that it needs."""
     judge: str = ""
-    """The agent that judges between two of them; `agent` if empty."""
+    """The agent that judges between two of them, `agent` if empty; or whether a phase has passed."""
     tool: str = ""
+    """The tool that it calls, by name."""
     args: JsonObject = {}
     """What the tool is given; texts in it may speak of other nodes like a task."""
     question: str = ""
     """What a person is asked at a gate."""
     when: str = ""
-    """Instead: the condition under which a gate lets pass, as a CEL expression over the input and the outputs."""
+    """Instead: the condition under which a gate lets pass, as a CEL expression over the input and the outputs. Of a
+    phase: the condition that its output must meet, as `args.output`."""
+    unlocks: tuple[str, ...] = ()
+    """Tools that no child session and no node may use before this phase has passed."""
     retries: Nat = 0
     """How often it is tried again."""
+    retry_wait_ms: Nat = 0
+    """How long it pauses before it is tried again; twice as long before each further time."""
     timeout_ms: Count | None = None
     """How long an attempt may take, waiting included."""
     limits: dict[str, Nat] = {}

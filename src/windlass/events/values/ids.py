@@ -65,6 +65,11 @@ def child_end_id(child: str) -> str:
     return f"finished:{child}"
 
 
+def child_settled_id(child: str) -> str:
+    """The command by which a child that has ended says, once, that all below it have ended too."""
+    return f"settled:{child}"
+
+
 def child_task_id(child: str) -> str:
     """The command by which a child gets its task, once."""
     return f"task:{child}"

@@ -16,7 +16,9 @@ from .access import Access
 from .attention import Attention
 from .blocks import JsonObject, Value
 from .graphs import FlowGraph
+from .isolation import Isolation
 from .items import ModelSettings
+from .machines import MachineSpec
 from .plans import SchedulePlan
 from .usage import Price
 
@@ -33,7 +35,7 @@ session."""
 PermissionKind = Literal["shell", "write", "read", "mcp", "url", "memory", "tool"]
 Trait = Literal["read", "write", "execute", "egress"]
 WorkMode = Literal["interactive", "plan", "autopilot"]
-Routing = Literal["agent", "auto"]
+Routing = Literal["agent", "auto", "explicit"]
 Behavior = Literal["steer", "follow_up"]
 OnBusy = Literal["enqueue", "steer", "interrupt", "reject"]
 
@@ -55,6 +57,8 @@ class Spawning(Value, frozen=True, kw_only=True):
     context: ChildContext = "fresh"
     limits: Limits | None = None
     """What it may use at the most, if less is asked for than its share."""
+    isolation: Isolation | None = None
+    """How it is to be kept apart, if more than its specialist says."""
 
 
 class ModelRef(Value, frozen=True, kw_only=True):
@@ -300,6 +304,10 @@ class Settings(Value, frozen=True, kw_only=True):
     children_wake: bool = True
     """Whether the end of a child in the background begins a run in a session that rests; else it is told with the next
     one."""
+    nodes_max: Positive = 1_000
+    """Nodes that a workflow may grow to while it runs."""
+    nodes_added_max: Positive = 64
+    """Nodes that may be added to a workflow at once."""
     attention: Attention = Attention()
     """What becomes of a signal, by its urgency and by what the session is busy with."""
     output_required: bool = False
@@ -347,6 +355,8 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     """Whether it may only read, for good; what it says is untrusted."""
     sandbox: str | None = None
     """The kind of sandbox that the processes of its tools run in, by name; None if none was ever named."""
+    isolation: Isolation | None = None
+    """How a child session is kept apart from its parent's work; None if nobody said so."""
 
 
 class Setup(Value, frozen=True, kw_only=True):
@@ -371,6 +381,8 @@ class Setup(Value, frozen=True, kw_only=True):
     """The plan of a session that is a schedule: it begins others, and has no conversation."""
     flow: FlowGraph | None = None
     """The graph of a session that is a workflow: it has no conversation either."""
+    machine: MachineSpec | None = None
+    """The state machine that its agent may go through."""
 
 
 class Terms(Value, frozen=True, kw_only=True):

@@ -32,8 +32,10 @@ from windlass.kernel.parts import (
     workspace,
 )
 from windlass.kernel.parts.context import archive, compaction, history, prefix
-from windlass.kernel.parts.flows import nodes
+from windlass.kernel.parts.flows import growth, milestones, nodes
+from windlass.kernel.parts.machines import states
 from windlass.kernel.parts.tools import calls, gate, jobs, labels, repeats, toolset
+from windlass.kernel.parts.trees import worktrees
 
 if TYPE_CHECKING:
     from windlass.kernel.state import State
@@ -67,8 +69,12 @@ PARTS: tuple[Part, ...] = (
     calls.PART,
     children.PART,
     jobs.PART,
+    worktrees.PART,
     asks.PART,
     nodes.PART,
+    states.PART,
+    growth.PART,
+    milestones.PART,
 )
 
 TABLES = assemble(PARTS)

@@ -42,7 +42,9 @@ from windlass.events.values.specs import Grant
 from windlass.kernel.effects import AskPerson
 from windlass.kernel.part import Answers, Decisions, Open, Part, Row, Why, bounded
 from windlass.kernel.parts import runs
+from windlass.kernel.parts.machines import program as parked
 from windlass.kernel.parts.tools import calls, gate, kernel_tools, labels
+from windlass.kernel.parts.trees import worktrees
 from windlass.kernel.phases import ASKABLE, WORKING, Asked, AwaitingTools
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
 
 
 ANSWERED_MAX = 64
+WORKTREE = "worktree"
+"""What asks if no call does."""
 HOOK = "hook:"
 """How the names of those begin who answer and are no people."""
 
@@ -182,7 +186,7 @@ def approver_missed(state: State, event: ApproverMissed) -> None:
 
 
 def question_requested(state: State, event: QuestionRequested) -> None:
-    if not event.inside:
+    if not event.inside and event.call_id:
         calls.asked_about(state, event.call_id, event.question_id, QuestionRequested)
     state.asks.open[event.question_id] = Ask(
         ask_id=event.question_id,
@@ -191,7 +195,7 @@ def question_requested(state: State, event: QuestionRequested) -> None:
         kind="question",
         question_kind=event.kind,
         inside=event.inside,
-        tool=state.calls.by_id[event.call_id].tool,
+        tool=state.calls.by_id[event.call_id].tool if event.call_id else WORKTREE,
     )
 
 
@@ -199,7 +203,7 @@ def answer_received(state: State, event: AnswerReceived) -> None:
     runs.join(state, event.command_id)
     ask = state.asks.open[event.question_id]
     remember(state, event.question_id, f"answered by {event.actor or 'someone'}")
-    if ask.inside:
+    if ask.inside or not ask.call_id:
         del state.asks.open[event.question_id]
     else:
         calls.close(state, ask.call_id, max(event.tokens, 8))
@@ -209,6 +213,8 @@ def question_withdrawn(state: State, event: QuestionWithdrawn) -> None:
     ask = state.asks.open.pop(event.question_id)
     remember(state, event.question_id, f"withdrawn: {event.reason}")
     calls.no_longer_asked(state, ask.call_id, event.question_id)
+    if not ask.call_id:
+        worktrees.question_gone(state)
 
 
 def session_resumed(state: State, event: SessionResumed) -> None:
@@ -224,7 +230,7 @@ def carried_over(state: State, event: SessionForked | SessionImported) -> None:
     wanted = isinstance(event, SessionForked) and event.keeps_open
     keeps = wanted and isinstance(state.phase, Asked | AwaitingTools)
     for ask in state.asks.open.values():
-        ask.carried = ask.missed = keeps and not ask.inside
+        ask.carried = ask.missed = keeps and not ask.inside and bool(ask.call_id)
 
 
 # --- when, and what follows ---------------------------------------------------------------------------------------
@@ -321,7 +327,11 @@ def on_denied(state: State, fact: PermissionDenied) -> Decisions:
 
 
 def on_answer(state: State, fact: AnswerReceived) -> Decisions:
+    answered_seq = state.seq
     yield from runs.resume(state, "answer", fact.command_id)
+    if worktrees.is_asked(state, fact):
+        yield from worktrees.on_answer(state, fact)
+    yield from parked.answered(state, fact, answered_seq)
     if fact.outcome != "answered" or fact.action is None:
         return
     if fact.body is not None and fact.body.edited is not None:
@@ -340,6 +350,9 @@ def on_missed(state: State, fact: ApproverMissed) -> Decisions:
     if state.setup.mode != "autopilot":
         return
     for ask in [ask for ask in state.asks.open.values() if ask.missed and not ask.inside]:
+        if not ask.call_id:
+            yield from worktrees.on_nobody(state, ask.ask_id)
+            continue
         call = state.calls.by_id[ask.call_id]
         yield calls.denied(call, "no_approver", "nobody is there to answer this in autopilot")
 
@@ -416,7 +429,7 @@ PART = Part(
     },
     hears={SessionResumed: session_resumed, SessionForked: carried_over, SessionImported: carried_over},
     stop=stop,
-    keeps="asks.open",
+    keeps=lambda state: state.asks.open,
     owes=owes,
     opens=opens,
     needs=needs,

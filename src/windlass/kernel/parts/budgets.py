@@ -13,9 +13,9 @@ import msgspec
 
 from windlass.events.budgets import BudgetStopped, BudgetWarned
 from windlass.events.changes import LimitsChanged
-from windlass.events.children import Used
 from windlass.events.runs import RunStarted
 from windlass.events.sessions import SessionStarted
+from windlass.events.trees.children import Used
 from windlass.events.values.specs import Limits, ModelRef
 from windlass.events.values.usage import Usage
 from windlass.kernel import parts
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 NO_LIMITS = Limits()
 OUTPUT_TOKENS_MIN = 256
 """A request that could not even write this much is not made."""
+TALLIED = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 TOTALS_MAX = 64
 WARNED_MAX = 64
 
@@ -250,16 +251,30 @@ def held(state: State) -> Reserved:
     return Reserved(tokens, nanos, calls, turns, children)
 
 
-def used_up(state: State) -> Used:
-    """What the session has used over its life, and what is set aside: what its parent books at its end."""
-    spent, more = state.budget.spent, held(state)
-    usage = spent.usage
+def used_up(state: State, apart: Reserved) -> Used:
+    """What the session has used over its life, and what it has under way: what its parent books at its end. What is
+    set aside for those below it is told `apart`."""
+    spent, more, usage = state.budget.spent, held(state), state.budget.spent.usage
+    tokens = more.tokens - apart.tokens
     return Used(
-        usage=msgspec.structs.replace(usage, input_tokens=usage.input_tokens + more.tokens) if more.tokens else usage,
-        cost_nanos=spent.cost_nanos + more.cost_nanos,
-        turns=spent.turns + more.turns,
-        calls=spent.calls + more.calls,
-        children=spent.children + more.children,
+        usage=msgspec.structs.replace(usage, input_tokens=usage.input_tokens + tokens) if tokens else usage,
+        cost_nanos=spent.cost_nanos + more.cost_nanos - apart.cost_nanos,
+        turns=spent.turns + more.turns - apart.turns,
+        calls=spent.calls + more.calls - apart.calls,
+        children=spent.children + more.children - apart.children,
+    )
+
+
+def used_since(used: Used, before: Used) -> Used:
+    """What was used more than before."""
+    now, then = used.usage, before.usage
+    more = {name: max(0, getattr(now, name) - getattr(then, name)) for name in TALLIED}
+    return Used(
+        usage=Usage(**more, estimated=now.estimated),
+        cost_nanos=max(0, used.cost_nanos - before.cost_nanos),
+        turns=max(0, used.turns - before.turns),
+        calls=max(0, used.calls - before.calls),
+        children=max(0, used.children - before.children),
     )
 
 

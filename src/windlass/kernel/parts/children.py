@@ -5,6 +5,8 @@
                                      ▼  │   └──▶ child.finished  the result of the call, or told later; booked once
                               child.moved: working, asked, sleeping; the call rests as the child does
 
+child.finished while those below are open ──▶ unsettled ──▶ child.settled  what they used is booked; the rest is free
+
 A child tells its parent itself: `tells` derives the messages of both sides from what was decided, ids included.
 """
 
@@ -16,16 +18,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from windlass.events.base import Command, Event
-from windlass.events.children import (
-    ChildFinished,
-    ChildMoved,
-    ChildOpened,
-    ChildStarted,
-    ChildStatus,
-    ChildStopped,
-    ChildTold,
-    Used,
-)
 from windlass.events.commands import PromptReceived
 from windlass.events.errors import Refused
 from windlass.events.runs import (
@@ -39,16 +31,29 @@ from windlass.events.runs import (
     Terminal,
 )
 from windlass.events.sessions import SessionForked, SessionImported
+from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.children import (
+    ChildFinished,
+    ChildMoved,
+    ChildOpened,
+    ChildStarted,
+    ChildStatus,
+    ChildStopped,
+    ChildTold,
+    Used,
+)
 from windlass.events.values.failures import failure
 from windlass.events.values.ids import (
     below,
     child_end_id,
     child_id,
     child_moved_id,
+    child_settled_id,
     child_stop_id,
     child_task_id,
     child_told_id,
 )
+from windlass.events.values.isolation import Isolation
 from windlass.events.values.specs import ChildContext, ChildMode, Limits, Origin
 from windlass.events.values.usage import Usage
 from windlass.kernel.effects import StartChild
@@ -84,6 +89,7 @@ class Child(msgspec.Struct, kw_only=True, gc=False):
     scope: str = ""
     depth: int = 0
     slice: Limits = Limits()
+    isolation: Isolation | None = None
     status: str = "working"
     waiting_for: tuple[str, ...] = ()
     wake_at_ms: int | None = None
@@ -92,12 +98,33 @@ class Child(msgspec.Struct, kw_only=True, gc=False):
     stopping: bool = False
 
 
+class Unsettled(msgspec.Struct, kw_only=True, gc=False):
+    """A child that has ended before those below it: what was booked for it, and what they may still use."""
+
+    child: Child
+    used: Used
+    held: Used
+
+
 class Children(msgspec.Struct, kw_only=True, gc=False):
-    """The children whose ends are awaited, by call; the one that ended last; and how many there were."""
+    """The children whose ends are awaited, by call; those that ended before the ones below them; the one that ended
+    last; and how many there were."""
 
     open: dict[str, Child] = {}
+    unsettled: dict[str, Unsettled] = {}
     last: Child | None = None
     count: int = 0
+
+    @property
+    def kept(self) -> bool:
+        """Whether anything is still to come from them."""
+        return bool(self.open or self.unsettled)
+
+    @property
+    def ending(self) -> list[Child]:
+        """The children that are to end, or have ended before those below them: they are heard of once more."""
+        stopped = [child for child in self.open.values() if child.stopping]
+        return stopped + [one.child for one in self.unsettled.values()]
 
 
 # --- as a parent: verbs and questions -----------------------------------------------------------------------------
@@ -164,6 +191,18 @@ def orphaned(state: State) -> bool:
     )
 
 
+def unsettled(state: State) -> bool:
+    """Whether somebody below may still use something that is not booked here. Who is detached was booked in full."""
+    here = state.children
+    return bool(here.unsettled) or any(child.mode != "detached" for child in here.open.values())
+
+
+def settles(state: State, events: list[Event]) -> bool:
+    """Whether a child that ended before those below it has just booked the last of them."""
+    booked = any(isinstance(event, ChildFinished | ChildSettled) for event in events)
+    return booked and has_ended(state) and not unsettled(state)
+
+
 def check_going_on(state: State, fact: Command) -> None:
     """Raises `Refused` if the session is a child that has ended."""
     if has_ended(state):
@@ -200,6 +239,7 @@ def child_started(state: State, event: ChildStarted) -> None:
         scope=event.scope,
         depth=event.depth,
         slice=event.slice,
+        isolation=event.isolation,
     )
 
 
@@ -227,7 +267,10 @@ def child_finished(state: State, event: ChildFinished) -> None:
     if event.labels:
         labels.meet(state, event.labels, event.call_id, child.tool)
     if child.mode != "detached":
-        budgets.spend_below(state, event.used if event.used is not None else full(child.slice))
+        used = event.used if event.used is not None else full(child.slice)
+        budgets.spend_below(state, used)
+        if event.held is not None:
+            state.children.unsettled[event.call_id] = Unsettled(child=child, used=used, held=event.held)
     call = state.calls.by_id.get(event.call_id)
     if call is not None and call.status == "child":
         calls.close(state, event.call_id, event.tokens, event.bytes, ok=event.ok)
@@ -244,6 +287,11 @@ def child_finished(state: State, event: ChildFinished) -> None:
         queue.steer(state, told)
 
 
+def child_settled(state: State, event: ChildSettled) -> None:
+    before = state.children.unsettled.pop(event.call_id)
+    budgets.spend_below(state, budgets.used_since(event.used, before.used))
+
+
 def child_stopped(state: State, event: ChildStopped) -> None:
     child = state.children.open[event.call_id]
     if child.stopping:
@@ -252,11 +300,8 @@ def child_stopped(state: State, event: ChildStopped) -> None:
 
 
 def carried_over(state: State, event: SessionForked | SessionImported) -> None:
-    """The children of the origin are its own; what they may still use is booked here as used."""
-    for child in state.children.open.values():
-        if child.mode != "detached":
-            budgets.spend_below(state, full(child.slice))
-    state.children.open = {}
+    """The children of the origin are its own, and it pays for them: here nobody works, and nothing is set aside."""
+    state.children.open, state.children.unsettled = {}, {}
 
 
 # --- when, and what follows ---------------------------------------------------------------------------------------
@@ -280,6 +325,19 @@ def check_finished(state: State, fact: ChildFinished) -> None:
         raise Refused("not_open", f"nobody waits for the child {fact.child_id}")
     if fact.command_id != child_end_id(fact.child_id):
         raise Refused("malformed", "the end of a child comes under an id that is derived from the child's")
+
+
+def check_settled(state: State, fact: ChildSettled) -> None:
+    before = state.children.unsettled.get(fact.call_id)
+    if before is None or before.child.child_id != fact.child_id:
+        raise Refused("not_open", f"nothing is set aside any more for the child {fact.child_id}")
+    if fact.command_id != child_settled_id(fact.child_id):
+        raise Refused("malformed", "what a child used comes under an id that is derived from the child's")
+
+
+def on_settled(state: State, fact: ChildSettled) -> Decisions:
+    """A matter of accounts alone."""
+    yield queue.done(fact.command_id)
 
 
 def on_moved(state: State, fact: ChildMoved) -> Decisions:
@@ -320,6 +378,7 @@ def start(state: State, call: Call) -> Decisions:
         scope=f"{origin}{call.call_id}" if spawning is not None else "",
         depth=state.depth + 1 if spawning is not None else 0,
         slice=slice,
+        isolation=spawning.isolation if spawning is not None else None,
     )
 
 
@@ -388,9 +447,11 @@ def stop(state: State, why: Why) -> Decisions:
 
 
 def owes(state: State) -> Iterable[StartChild]:
-    """Owed while a run waits for it, until it has begun if nobody waits, and until its end is there if it is to end:
-    starting a child that is there changes nothing."""
-    return [_start_of(child) for child in state.children.open.values() if _is_owed(state, child)]
+    """Owed while a run waits for it, until it has begun if nobody waits, and until its end is there if it is to end,
+    or it has settled: starting a child that is there changes nothing, but that somebody drives it."""
+    here = state.children
+    owed = [_start_of(child) for child in here.open.values() if _is_owed(state, child)]
+    return owed + [_start_of(one.child, settles=True) for one in here.unsettled.values()]
 
 
 def _is_owed(state: State, child: Child) -> bool:
@@ -399,9 +460,9 @@ def _is_owed(state: State, child: Child) -> bool:
     return not child.opened if child.mode != "foreground" else state.active and child.status == "working"
 
 
-def _start_of(child: Child) -> StartChild:
+def _start_of(child: Child, *, settles: bool = False) -> StartChild:
     return StartChild(
-        effect_id=f"{child.call_id}/{'stop' if child.stopping else 'child'}",
+        effect_id=f"{child.call_id}/{'settle' if settles else 'stop' if child.stopping else 'child'}",
         child_id=child.child_id,
         call_id=child.call_id,
         tool=child.tool,
@@ -413,7 +474,9 @@ def _start_of(child: Child) -> StartChild:
         scope=child.scope,
         depth=child.depth,
         slice=child.slice,
-        opened=child.opened or child.stopping,
+        opened=child.opened or child.stopping or settles,
+        settles=settles,
+        isolation=child.isolation,
     )
 
 
@@ -435,16 +498,18 @@ def opens(state: State) -> Iterator[Open]:
 
 
 def reserves(state: State) -> Reserved:
-    """What the open children may still use."""
-    if not state.children.open:
+    """What the open children may still use, and those below children that have ended."""
+    here = state.children
+    if not here.open and not here.unsettled:
         return Reserved()
-    slices = [child.slice for child in state.children.open.values() if child.mode != "detached"]
+    slices = [child.slice for child in here.open.values() if child.mode != "detached"]
+    below = [child.held for child in here.unsettled.values()]
     return Reserved(
-        tokens=sum(slice.tokens or 0 for slice in slices),
-        cost_nanos=sum(slice.cost_nanos or 0 for slice in slices),
-        calls=sum(slice.calls or 0 for slice in slices),
-        turns=sum(slice.turns or 0 for slice in slices),
-        children=sum(slice.children or 0 for slice in slices),
+        tokens=sum(slice.tokens or 0 for slice in slices) + sum(held.usage.total_tokens for held in below),
+        cost_nanos=sum(slice.cost_nanos or 0 for slice in slices) + sum(held.cost_nanos for held in below),
+        calls=sum(slice.calls or 0 for slice in slices) + sum(held.calls for held in below),
+        turns=sum(slice.turns or 0 for slice in slices) + sum(held.turns for held in below),
+        children=sum(slice.children or 0 for slice in slices) + sum(held.children for held in below),
     )
 
 
@@ -489,8 +554,10 @@ def _to_parent(state: State, first_seq: int, events: list[Event]) -> Iterator[Se
     for at, event in enumerate(events, start=first_seq):
         if isinstance(event, Terminal | RunStarted):
             last, seq = event, at
-    if last is None or state.parent_id is None:
+    if state.parent_id is None:
         return
+    if last is None and settles(state, events):
+        yield Send(state.parent_id, _settled(state))
     if isinstance(last, RunAsked):
         yield _moved(state, seq, "asked", waiting_for=last.waiting_for)
     elif isinstance(last, RunSlept):
@@ -527,7 +594,31 @@ def _finished(state: State, seq: int, end: Terminal) -> ChildFinished:
         labels=end.labels,
         status=status_of(end),
         child_seq=seq,
-        used=budgets.used_up(state),
+        used=budgets.used_up(state, apart=reserves(state)),
+        held=_held_below(state) if unsettled(state) else None,
+    )
+
+
+def _held_below(state: State) -> Used:
+    aside = reserves(state)
+    return Used(
+        usage=Usage(input_tokens=aside.tokens),
+        cost_nanos=aside.cost_nanos,
+        turns=aside.turns,
+        calls=aside.calls,
+        children=aside.children,
+    )
+
+
+def _settled(state: State) -> ChildSettled:
+    return ChildSettled(
+        command_id=child_settled_id(state.session_id),
+        actor=f"session:{state.session_id}",
+        auth="none",
+        child_id=state.session_id,
+        call_id=origin_of(state.session_id),
+        child_seq=state.seq,
+        used=budgets.used_up(state, apart=reserves(state)),
     )
 
 
@@ -549,11 +640,12 @@ PART = Part(
         ChildOpened: Row(when=STARTED, check=check_opened, fold=child_opened),
         ChildMoved: Row(when=STARTED, check=check_moved, fold=child_moved, then=on_moved),
         ChildFinished: Row(when=STARTED, check=check_finished, fold=child_finished, then=on_finished),
+        ChildSettled: Row(when=STARTED, check=check_settled, fold=child_settled, then=on_settled),
     },
     decisions={ChildStarted: child_started, ChildStopped: child_stopped, ChildTold: None},
     hears={SessionForked: carried_over, SessionImported: carried_over},
     stop=stop,
-    keeps="children.open",
+    keeps=lambda state: state.children.kept,
     owes=owes,
     opens=opens,
     reserves=reserves,

@@ -413,7 +413,7 @@ PART = Part(
         RunStarted: run_started,
         **dict.fromkeys((RunCompleted, RunFailed, RunCancelled, RunInterrupted, RunAsked, RunSlept), run_ended),
     },
-    keeps="requests.open",
+    keeps=lambda state: state.requests.open,
     owes=owes,
     opens=opens,
     works=works,

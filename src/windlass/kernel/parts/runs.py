@@ -40,7 +40,9 @@ from windlass.events.values.specs import RunOptions
 from windlass.kernel import parts
 from windlass.kernel.part import Decisions, Misfit, Part, Row, Why
 from windlass.kernel.parts import children, queue, retries, timers, turns
+from windlass.kernel.parts.machines import states
 from windlass.kernel.parts.tools import calls, jobs, labels
+from windlass.kernel.parts.trees import worktrees
 from windlass.kernel.phases import STARTED, Asked, Asleep, AwaitingTools, BackingOff, Between, Idle
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ Trigger = Literal[
     "compact",
     "unmount",
     "flow",
+    "machine",
 ]
 StopMark = Literal["completed", "hook_denied", "repeated", "output_invalid", "budget"]
 
@@ -91,6 +94,7 @@ class Run(msgspec.Struct, kw_only=True, gc=False):
 def between(state: State) -> None:
     """Where an active run is when no request is out: in its turn, with what a person runs meanwhile, or between."""
     waits = state.turn.open or state.calls.by_id or state.flow.graph is not None
+    waits = waits or state.machine.status == "computing" or worktrees.holds_up(state)
     state.phase = AWAITING_TOOLS if waits else BETWEEN
 
 
@@ -208,6 +212,7 @@ def ended(state: State, kind: type[Terminal], stop: StopReason, **more: Any) -> 
 def fail(state: State, stop: StopReason, why: Failure) -> Decisions:
     """Ends the run as failed; waiting prompts are held until somebody looks."""
     yield from turns.close(state)
+    yield from states.run_fails(state)
     yield from queue.keep_inputs(state)
     yield from queue.hold(state)
     yield ended(state, RunFailed, stop, failure=why, cause=cause_of(why))
@@ -264,7 +269,7 @@ def on_wake(state: State, fact: WakeReceived) -> Decisions:
         yield queue.done(fact.command_id, "the session waits for an answer")
     elif due is not None:
         yield TimerCancelled(timer_id=due.timer_id, reason="woken")
-        yield from begin(state, "wake", this, continues=True)
+        yield from begin(state, "machine" if due.kind == "machine" else "wake", this, continues=True)
     elif state.run.resumable:
         yield from begin(state, "wake", this, continues=True)
     elif state.queue.waiting:

@@ -243,7 +243,7 @@ PART = Part(
         SessionForked: carried_over,
         SessionImported: carried_over,
     },
-    keeps="schedule.plan",
+    keeps=lambda state: state.schedule.plan,
     owes=owes,
     opens=opens,
     forked=forked,

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 TIMERS_MAX = 64
 
-TimerKind = Literal["wait", "retry", "schedule", "node"]
+WOKEN = ("computing", "returned")
+"""Where a machine is whose time has come."""
+
+TimerKind = Literal["wait", "retry", "schedule", "node", "machine"]
 
 
 class Timer(msgspec.Struct, kw_only=True, gc=False):
@@ -96,8 +99,11 @@ def check_fired(state: State, fact: TimerFired) -> None:
 def on_fired(state: State, fact: TimerFired) -> Decisions:
     if isinstance(state.phase, BackingOff) and fact.timer_id == state.phase.timer_id:
         yield from retries.try_again(state)
-    elif not state.active and state.flow.expired:
+    elif not state.active and (state.flow.expired or (state.flow.ready and isinstance(state.phase, Asleep | Asked))):
         yield from runs.begin(state, "timer", continues=True)
+    elif not state.active and state.machine.status in WOKEN:
+        if not parts.awaits_somebody(state):
+            yield from runs.begin(state, "machine", continues=isinstance(state.phase, Asleep | Asked))
     elif not state.active and state.schedule.plan is None and not parts.awaits_somebody(state):
         yield from runs.begin(state, "timer", continues=isinstance(state.phase, Asleep | Asked))
 
@@ -139,7 +145,7 @@ PART = Part(
     decisions={TimerSet: timer_set, TimerCancelled: timer_cancelled},
     hears=dict.fromkeys((RunCompleted, RunFailed, RunCancelled, RunInterrupted, RunAsked), run_ended),
     stop=stop,
-    keeps="timers.open",
+    keeps=lambda state: state.timers.open,
     owes=owes,
     opens=opens,
 )

@@ -18,6 +18,7 @@ from windlass.events.values.specs import ItemRef
 from windlass.kernel.part import Decisions, Misfit, Part, Why
 from windlass.kernel.parts import budgets, queue, runs, tasks
 from windlass.kernel.parts.context import history
+from windlass.kernel.parts.machines import states
 from windlass.kernel.parts.tools import calls
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ def turn_started(state: State, event: TurnStarted) -> None:
         history.push(state, ItemRef(seq=state.seq, kind="note", tokens=32, part=note))
         if note in ("nudge", "continue"):
             turn.nudges += 1
+        elif note == "choose_state":
+            states.reminded(state)
 
 
 def turn_finished(state: State, event: TurnFinished) -> None:
@@ -119,7 +122,7 @@ def turn_finished(state: State, event: TurnFinished) -> None:
     if turn.calls:
         calls.into_history(state, turn.calls)
         turn.nudges = 0
-        turn.owed = True
+        turn.owed = not states.turn_over(state)
         turn.calls = []
     elif turn.reply_seq is None or turn.finish == "pause":
         turn.owed = True

@@ -156,7 +156,7 @@ PART = Part(
         RunStarted: moved_on,
         RewindReceived: rewound,
     },
-    keeps="workspace.restoring",
+    keeps=lambda state: state.workspace.restoring,
     owes=owes,
     needs=needs,
 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 import msgspec
 
 from windlass.events.values.blocks import InputBlock, JsonObject
+from windlass.events.values.isolation import AtEnd, Isolation
 from windlass.events.values.items import ModelSettings
 from windlass.events.values.specs import Limits, Policy, Settings, WorkMode
 from windlass.events.values.usage import NANOS_PER_USD
@@ -147,7 +148,12 @@ class Agent:
     display_name: str = ""
     """What people read in place of its name."""
     role: Role = "custom"
-    """What a specialist is for; `explore`, `plan` and `verify` only read."""
+    """What a specialist is for, and with it what it has unless more is said: `explore`, `plan` and `verify` only read,
+    `implement` works in a worktree of its own if there is a repository."""
+    isolation: Isolation | None = None
+    """How its child sessions are kept apart: `shared`, `worktree` or `read_only`; as its role says if none is given."""
+    at_end: AtEnd = "merge"
+    """What becomes of the changes in a worktree when the child has done its work: `merge`, `keep` or `drop`."""
     skills: Any = None
     """Instructions that are loaded when they are needed: a folder of skills, several, True for those of the default
     folders, or `windlass.skills.config.Skills`."""
@@ -155,6 +161,9 @@ class Agent:
     """MCP servers whose tools it has: `windlass.mcp.server.McpServer`s, objects as other clients have them, a file of
     them, True for those of a trusted workspace's `.mcp.json`, or `windlass.mcp.config.Mcp`."""
 
+    machine: Any = None
+    """A state machine that its sessions may go through, `windlass.machines.Machine`; or "auto": the model may create
+    one when a task has a lifecycle."""
     flow: Any = None
     """The workflow that its sessions carry out instead of a conversation; a `Flow` makes such an agent itself."""
 
@@ -186,6 +195,11 @@ class Agent:
             from windlass.runtime.trees.specialists import spawn_tool
 
             tools = [*tools, spawn_tool(self.agents), builtin("tell_child")]
+        if self.machine is not None:
+            from windlass.runtime.machines.state_tools import machine_tools
+
+            there = {tool.name for tool in tools}
+            tools = [*tools, *(tool for tool in machine_tools(self.machine) if tool.name not in there)]
         return ToolSet(tools)
 
     @functools.cached_property
@@ -205,6 +219,11 @@ class Agent:
         from windlass.mcp.config import mcp_of
 
         return mcp_of(self.mcp)
+
+    @property
+    def machine_digest(self) -> Any:
+        """What of its machine shapes the agent's behaviour."""
+        return self.machine if isinstance(self.machine, str) else msgspec.to_builtins(self.machine.spec)
 
     @functools.cached_property
     def output_schema(self) -> JsonObject | None:
@@ -232,7 +251,9 @@ class Agent:
             "model_settings": msgspec.to_builtins(self.model_settings),
             **({"quarantine": True} if self.quarantine else {}),
             **({"role": self.role} if self.role != "custom" else {}),
+            **({"isolation": [self.isolation, self.at_end]} if self.isolation is not None else {}),
             **({"flow": msgspec.to_builtins(self.flow.graph)} if self.flow is not None else {}),
+            **({"machine": self.machine_digest} if self.machine is not None else {}),
             **({"skills": msgspec.to_builtins(self.skills_config)} if self.skills_config is not None else {}),
             **({"mcp": msgspec.to_builtins(self.mcp_config)} if self.mcp_config is not None else {}),
         }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
 from windlass.events.errors import UsageError
+from windlass.events.values.isolation import STRICTER, AtEnd
 from windlass.events.values.items import ModelSettings
 from windlass.events.values.specs import Policy, Settings, WorkMode
 
@@ -57,6 +58,10 @@ def check_agent(agent: Agent) -> None:
         _ = agent.skills_config
     if agent.mcp is not None:
         _ = agent.mcp_config
+    if agent.machine is not None:
+        from windlass.runtime.machines.machine import machine_given
+
+        machine_given(agent.machine)
     _check_values(where, agent)
     _check_rules(where, agent)
 
@@ -115,6 +120,17 @@ def _check_values(where: str, agent: Agent) -> None:
         msgspec.convert(agent.mode, WorkMode)
     except msgspec.ValidationError:
         raise UsageError(f"{where}: mode {agent.mode!r} is none of interactive, plan and autopilot") from None
+    _check_isolation(where, agent)
+
+
+def _check_isolation(where: str, agent: Agent) -> None:
+    """Raises `UsageError` for a way of keeping children apart that there is not."""
+    if agent.isolation not in (None, *STRICTER):
+        raise UsageError(f"{where}: isolation {agent.isolation!r} is none of {', '.join(STRICTER)}")
+    if agent.at_end not in get_args(AtEnd):
+        raise UsageError(f"{where}: at_end {agent.at_end!r} is none of {', '.join(get_args(AtEnd))}")
+    if agent.flow is not None and agent.isolation == "worktree":
+        raise UsageError(f"{where}: a workflow works where it is started: give its specialists the worktrees")
 
 
 def _check_model(where: str, model: Any) -> None:

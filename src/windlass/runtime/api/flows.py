@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from windlass.events.errors import UsageError
-from windlass.events.flows import FlowBody, FlowReceived, NodeFinished, NodeRetried, NodeStarted, NodeStopped
-from windlass.events.runs import Terminal
+from windlass.events.trees.flows import FlowBody, FlowReceived, NodeFinished, NodeRetried, NodeStarted, NodeStopped
+from windlass.events.trees.growth import NodesReceived
 from windlass.events.values.failures import Failure
+from windlass.events.values.graphs import FlowGraph
 from windlass.events.values.usage import NANOS_PER_USD, Usage
+from windlass.kernel.parts.flows.nodes import current
+from windlass.kernel.phases import Asked, Asleep
 from windlass.runtime.flows.outputs import outcome_of
 from windlass.runtime.flows.references import text_of
+from windlass.runtime.flows.steps import Step
 from windlass.runtime.streams.log_reader import LogReader
 from windlass.runtime.streams.record import Record
-from windlass.store.base import Key
+from windlass.store.base import Key, Store
 
 from .result import Status
 
@@ -30,6 +35,7 @@ KIND = "windlass.kind"
 FLOW = {KIND: "flow"}
 """The metadata by which workflows are found in an index of sessions."""
 WHY_CHARS_MAX = 500
+INPUT_CHARS_MAX = 80
 NodeEvent = NodeStarted | NodeFinished | NodeRetried | NodeStopped
 
 
@@ -83,8 +89,10 @@ class FlowResult(msgspec.Struct, frozen=True, kw_only=True):
 class FlowRun:
     """One workflow that was begun: a session whose work is the graph."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, since: int = 0) -> None:
         self.session = session
+        self.since = since
+        """The record behind which it was found here: what is older happened before."""
 
     @property
     def flow_id(self) -> str:
@@ -97,6 +105,19 @@ class FlowRun:
             command_id=command_id or runtime.ports.fresh_id(), actor="user", auth="none", body=FlowBody(input=input)
         )
         await runtime.send(self.session.key, command)
+
+    async def check_input(self, input: Any) -> None:
+        """Raises `UsageError` for an input that is not the one which it was begun with: it would be ignored."""
+        state = await self.session.state()
+        if input is None or state.flow.graph is None or not state.flow.input_seq:
+            return
+        log = LogReader(self.session.runtime.store)
+        before = outcome_of(await log.event_at(self.session.key, state.flow.input_seq)).value
+        if _form(before) != _form(input):
+            raise UsageError(
+                f"workflow {self.flow_id!r} was begun with the input {_short(before)}, not with {_short(input)}: give "
+                "this one another id, or go on with that one without an input"
+            )
 
     async def result(self) -> FlowResult:
         """How it ended, with the outputs of its nodes. Also if it only rests: `status` is `asked` then."""
@@ -117,22 +138,55 @@ class FlowRun:
         """Its nodes as they are now."""
         return await self._views((await self.session.state()).flow)
 
+    async def nodes_at_first(self) -> dict[str, str]:
+        """The states of its nodes when it was found here."""
+        log = LogReader(self.session.runtime.store)
+        state = await (log.state_at(self.session.key, self.since) if self.since else self.session.state())
+        return {name: node.status if self.since else "waiting" for name, node in state.flow.nodes.items()}
+
+    async def rests(self) -> bool:
+        """Whether it waits for people or a time, and nothing of it is at work."""
+        state = await self.session.state()
+        return isinstance(state.phase, Asked | Asleep)
+
+    async def has_graph(self, graph: FlowGraph) -> bool:
+        """Whether it was begun with a certain graph."""
+        return (await self.session.state()).flow.graph == graph
+
     async def _views(self, graph: Graph) -> dict[str, NodeView]:
         return await views_of(LogReader(self.session.runtime.store), self.session.key, graph)
 
-    async def progress(self) -> AsyncIterator[NodeEvent]:
-        """What becomes of its nodes, from the beginning, live, until it ends or rests."""
-        async for told in self.session.runtime.tail(self.session.key, after=0):
-            event = told.event if isinstance(told, Record) else None
-            if isinstance(event, NodeStarted | NodeFinished | NodeRetried | NodeStopped):
-                yield event
-            elif isinstance(event, Terminal) and await self._is_last(event):
-                return
+    async def progress(self, *, after: int = 0) -> AsyncIterator[NodeEvent]:
+        """What becomes of its nodes, live, until `result` would give how it ended or why it rests. From the beginning;
+        `after=run.since` leaves out what happened before it was found here."""
+        over = asyncio.ensure_future(self._result())
+        told = self.session.runtime.tail(self.session.key, after=after)
+        try:
+            async for record in _until(told, over):
+                event = record.event
+                if isinstance(event, NodeStarted | NodeFinished | NodeRetried | NodeStopped):
+                    yield event
+        finally:
+            over.cancel()
+            await asyncio.gather(over, return_exceptions=True)
 
-    async def _is_last(self, ended: Terminal) -> bool:
-        """Whether no other run has begun since one ended."""
-        state = await self.session.state()
-        return not state.active and state.run.run_id == ended.run_id
+    async def _result(self) -> int:
+        """Waits until it has come to its end or rests; the last record by then."""
+        await self.session.result()
+        return (await self.session.state()).seq
+
+    async def add(self, steps: Sequence[Step], *, before: Sequence[str] = (), command_id: str | None = None) -> None:
+        """Adds nodes while it runs; those that `before` names and that have not begun wait for them, too. Raises
+        `Refused` with all that is wrong with them, or if there would be more than its settings allow."""
+        runtime = self.session.runtime
+        command = NodesReceived(
+            command_id=command_id or runtime.ports.fresh_id(),
+            actor="user",
+            auth="none",
+            nodes=tuple(step.node for step in steps),
+            before=tuple(before),
+        )
+        await runtime.send(self.session.key, command)
 
     async def interrupt(self) -> None:
         """Stops what is at work; `wake` has it go on."""
@@ -145,6 +199,44 @@ class FlowRun:
     async def cancel(self) -> None:
         """Stops it for good. What is done stays on record."""
         await self.session.cancel()
+
+
+async def _until(told: AsyncIterator[Any], over: asyncio.Future[int]) -> AsyncIterator[Record]:
+    """The records of a stream until something is over, and those up to the place that it names then."""
+    following: asyncio.Future[Any] | None = None
+    seq = 0
+    try:
+        while not over.done() or seq < over.result():
+            following = following or asyncio.ensure_future(anext(told))
+            await asyncio.wait({following, *(() if over.done() else (over,))}, return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                record, following = following.result(), None
+                if isinstance(record, Record):
+                    seq = record.seq
+                    yield record
+    except StopAsyncIteration:
+        return
+    finally:
+        if following is not None:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        await told.aclose()  # type: ignore[attr-defined]
+
+
+def _form(value: Any) -> bytes:
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def _short(value: Any) -> str:
+    text = _form(value).decode()
+    return text if len(text) <= INPUT_CHARS_MAX else f"{text[:INPUT_CHARS_MAX]}…"
+
+
+async def kept_flow(store: Store, key: Key) -> tuple[FlowGraph, dict[str, NodeView]] | None:
+    """A workflow as a store has it: its graph with what was added to it, and its nodes; None if a session is none."""
+    log = LogReader(store)
+    flow = (await log.fold(key)).state.flow
+    return None if flow.graph is None else (current(flow), await views_of(log, key, flow))
 
 
 async def views_of(log: LogReader, key: Key, graph: Graph) -> dict[str, NodeView]:

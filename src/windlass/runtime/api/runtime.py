@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import functools
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
@@ -60,6 +60,9 @@ if TYPE_CHECKING:
 
     from .flows import FlowRun
 
+Opening = Callable[[], Awaitable[Store]]
+"""Opens a store; whoever opens one closes it."""
+
 LEASE_MS = 15_000
 POLL_MS = 100
 SHOWN_CHARS_MAX = 80
@@ -81,6 +84,25 @@ def check_no_child(key: Key) -> None:
         raise UsageError(f"session id {key.session!r} is not allowed: '~' is for child sessions, found by get(id)")
 
 
+def check_begun_elsewhere(
+    history: Sequence[HistoryItem],
+    workspace: str | os.PathLike[str] | None,
+    options: SessionOptions,
+    *,
+    trusted: bool,
+    files: Sequence[str] | None,
+) -> None:
+    """Raises `UsageError` for what a session of a server cannot be given from outside."""
+    given = {
+        "history": bool(history),
+        "workspace": workspace is not None or trusted or files is not None,
+        "options": options != NO_OPTIONS,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise UsageError(f"a session of a server takes no {name}=...: its agent is set up where it is served")
+
+
 def named(tenant: str, session_id: str) -> Key:
     """The key of a session by its id. Raises `UsageError` for what is none."""
     if not isinstance(session_id, str):
@@ -93,7 +115,7 @@ class Runtime:
 
     def __init__(
         self,
-        store: Store | str,
+        store: Store | str | Opening,
         *,
         durability: Durability = "full",
         agents: Sequence[Agent | Flow] = (),
@@ -159,7 +181,7 @@ class Runtime:
         if self.closed or self._host is not None:
             raise UsageError("a runtime is started once: open another one")
         try:
-            if isinstance(self._given, str):
+            if isinstance(self._given, str) or callable(self._given):
                 loop = asyncio.get_running_loop()
                 await to_its_end(loop.create_task(self._open_store(self._given), name="windlass:open"))
             await self._start(self._opened or self._given)
@@ -168,7 +190,10 @@ class Runtime:
             raise
         return self
 
-    async def _open_store(self, place: str) -> None:
+    async def _open_store(self, place: str | Opening) -> None:
+        if not isinstance(place, str):
+            self._opened = await place()
+            return
         from windlass.store import open_store
 
         self._opened = await open_store(place, durability=self._durability)
@@ -190,9 +215,10 @@ class Runtime:
 
     async def close(self) -> None:
         """Stops driving, gives the leases back, closes what was opened. Safe twice. What was under way is owed again to
-        whoever opens the store next. Whoever is cancelled meanwhile learns of it once all is closed."""
+        whoever opens the store next; the ends of children that were stopped here are taken first, if they come soon.
+        Whoever is cancelled meanwhile learns of it once all is closed."""
         if self._closing is None:
-            self.slots.closed = True
+            self.slots.closed = self._host is None or not self._host.trees.ending()
             loop = asyncio.get_running_loop()
             self._closing = loop.create_task(self._close(), name="windlass:close")
         if not self._closing.done():
@@ -211,6 +237,9 @@ class Runtime:
 
     async def _close(self) -> None:
         if self._host is not None:
+            if not self.slots.closed:
+                await self._host.trees.quiet()
+            self.slots.closed = True
             await self._host.close()
         async with contextlib.AsyncExitStack() as closing:  # what cannot be closed must not keep the others open
             if self._opened is not None:
@@ -221,7 +250,7 @@ class Runtime:
     @property
     def closed(self) -> bool:
         """Whether it has been closed, or is being closed."""
-        return self.slots.closed
+        return self.slots.closed or self._closing is not None
 
     @property
     def host(self) -> Host:
@@ -245,7 +274,7 @@ class Runtime:
         """The sessions that wait because the store has no room, each with what it says. They go on by themselves."""
         return self.slots.paused()
 
-    def bind(self, agent: Agent | Flow) -> Bound:
+    def bind(self, agent: Agent | Flow | str) -> Bound:
         """Makes the code of an agent or a workflow known, so that its sessions can be driven here."""
         if not isinstance(agent, Agent) and hasattr(agent, "coordinator"):
             agent = agent.coordinator
@@ -265,7 +294,7 @@ class Runtime:
 
     async def session(
         self,
-        agent: Agent,
+        agent: Agent | str,
         session_id: str | None = None,
         *,
         title: str = "",
@@ -286,10 +315,17 @@ class Runtime:
         `options` are what this session has otherwise than the agent says: a model, a policy, limits, instructions. They
         are kept in the log and hold whoever resumes it; for a session that is there, they change what it had. Raises
         `UsageError` if it is open elsewhere, or here with others. `labels` are what a new one's history is marked
-        with."""
+        with.
+
+        Of a server (`windlass.connect`) the agent is named by what it is called there."""
         refs_of(history)  # one that no provider would take is refused before anything is made
         key = self._key(session_id)
         check_no_child(key)
+        if self.host.elsewhere is not None:
+            check_begun_elsewhere(history, workspace, options, trusted=trusted, files=instruction_files)
+            name = agent if isinstance(agent, str) else self.bind(agent).agent.name
+            await self.host.elsewhere.begin(key, name, title=title, metadata=metadata or {}, labels=labels)
+            return Session(self, key)
         bound = self.bind(agent)
         if options.sandbox is not None:
             options = msgspec.structs.replace(options, sandbox=await asyncio.to_thread(resolved, options.sandbox))
@@ -323,11 +359,14 @@ class Runtime:
         self, flow: Flow, flow_id: str | None = None, *, input: Any = None, metadata: dict[str, str] | None = None
     ) -> FlowRun:
         """Begins a workflow, or finds the one of this id: a session of its own that carries out the graph. One that was
-        cut off goes on by itself, and what is done stays. `input` is what its nodes know as `{input}`."""
+        cut off goes on by itself, and what is done stays. `input` is what its nodes know as `{input}`. Raises
+        `UsageError` if it was begun with another one."""
         key = flows.key_of(self, flow_id)
         beginning = Beginning(bound=self.bind(flow), title=flow.name, metadata={**(metadata or {}), **flows.FLOW})
+        head = await self.store.log.head(key)
         await self.host.directory.open(key, beginning, None)
-        run = flows.FlowRun(Session(self, key))
+        run = flows.FlowRun(Session(self, key), since=head.seq if head is not None else 0)
+        await run.check_input(input)
         await run.start(input, command_id=f"flow:{key.session}")
         return run
 

@@ -33,6 +33,7 @@ from windlass.events.tools.permissions import (
 )
 from windlass.events.tools.toolset import UnmountReceived
 from windlass.events.values.blocks import AnyAttachment, InputBlock, JsonObject, ResultBlock, Text
+from windlass.events.values.isolation import Isolation
 from windlass.events.values.label_words import checked as checked_labels
 from windlass.events.values.specs import (
     Behavior,
@@ -147,12 +148,13 @@ class Session:
         mode: ChildMode = "foreground",
         context: ChildContext = "fresh",
         budget: Budget | None = None,
+        isolation: Isolation | None = None,
         command_id: str | None = None,
         actor: str = "user",
     ) -> Session:
         """Has a specialist of its agent carry out a task in a child session, and gives the child. It goes through the
-        policy and the budget like a call of the model; `budget` is what the child may use at the most. Raises `Refused`
-        if none was started."""
+        policy and the budget like a call of the model; `budget` is what the child may use at the most, `isolation` how
+        it is kept apart, if more than its agent says. Raises `Refused` if none was started."""
         from windlass.runtime.trees.specialists import SPAWN
 
         args: JsonObject = {"agent": agent if isinstance(agent, str) else agent.name, "task": task}
@@ -160,6 +162,8 @@ class Session:
         if budget is not None:
             given = msgspec.structs.asdict(budget.limits())
             args["limits"] = {name: most for name, most in given.items() if most is not None}
+        if isolation is not None and isolation != "shared":
+            args["isolation"] = isolation
         command = CallReceived(command_id=self._id(command_id), actor=actor, tool=SPAWN, body=UserCallBody(args=args))
         await Sent(self, command)
         return Session(self.runtime, await self.runtime.host.trees.spawned(self.key, command.command_id))
@@ -645,8 +649,11 @@ class Session:
         return await self.runtime.host.results.result(self.key, command_id)
 
     async def wait_idle(self, timeout_ms: int | None = None) -> None:
-        """Waits until no run is active. Raises `StillBusy`, whose `waiting` is what runs, after that time."""
-        await self.runtime.host.rest.wait(self.key, timeout_ms=timeout_ms)
+        """Waits until no run is active, and for a moment for the ends of children that were stopped. Raises
+        `StillBusy`, whose `waiting` is what runs, after that time."""
+        host = self.runtime.host
+        await host.rest.wait(self.key, timeout_ms=timeout_ms)
+        await host.trees.quiet(self.key, timeout_ms)
 
     async def waiting(self) -> tuple[Waiting, ...]:
         """What it is busy with or waits for now: requests to models, calls, questions, timers, each with its age."""

@@ -15,7 +15,8 @@ from windlass.events.turns import Prepared
 from windlass.events.values.access import SandboxTerms
 from windlass.events.values.blocks import JsonObject
 from windlass.events.values.items import ModelSettings, ToolSchema
-from windlass.events.values.specs import AgentRef, ModelRef, SessionOptions, Setup, Terms, ToolSpec
+from windlass.events.values.specs import AgentRef, ModelRef, Routing, SessionOptions, Setup, Terms, ToolSpec
+from windlass.kernel.parts.machines.machine_tools import MACHINE_TOOLS
 from windlass.kernel.parts.tools.gate import runs_in_sandbox, unseen_by
 from windlass.kernel.state import State
 from windlass.models.base import Model, ModelInfo
@@ -154,6 +155,8 @@ class Bound:
             options=without_content(self.options),
             quarantine=self.agent.quarantine,
             flow=self.agent.flow.graph if self.agent.flow is not None else None,
+            routing=routing_of(self.agent.machine),
+            machine=getattr(self.agent.machine, "spec", None),
         )
 
     @functools.cached_property
@@ -300,9 +303,20 @@ class Bound:
             return Prepared(digest=digest(args if args is not None else text))
         given: JsonObject = args if args is not None else {}
         try:
+            if (
+                name in MACHINE_TOOLS
+                and tool.spec.runs == "kernel"
+                and (wrong := self._machine_call(state, name, given))
+            ):
+                return Prepared(digest=digest(given), errors=wrong)
             return looked_at(state, tool, given, self.place(state), about, sandbox=sandbox)
         except (Exception, SystemExit) as error:  # code of the tool's author: a call that cannot be judged does not run
             return Prepared(digest="", errors=(f"the call cannot be checked ({type(error).__name__}: {error})",))
+
+    def _machine_call(self, state: State, name: str, args: JsonObject) -> tuple[str, ...]:
+        from windlass.runtime.machines.call_checks import wrong_with
+
+        return wrong_with(state, name, args)
 
     def place(self, state: State) -> CallPlace:
         """Where the calls of a session are made."""
@@ -332,6 +346,11 @@ class Bound:
         for variant in self._variants.values():
             for model in variant._others.values():
                 await model.close()
+
+
+def routing_of(machine: Any) -> Routing:
+    """How prompts come to a machine: never, as the model likes, or through the one that is given."""
+    return "agent" if machine is None else "auto" if isinstance(machine, str) else "explicit"
 
 
 def _ref(info: ModelInfo) -> ModelRef:

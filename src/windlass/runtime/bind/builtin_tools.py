@@ -20,6 +20,9 @@ from windlass.tools.tool import AnyTool, Options, Tool
 FETCH = "fetch"
 """Its module is loaded with the first agent that has it."""
 
+SUBMIT = "submit_nodes"
+"""Adds nodes to the workflow that a session works for."""
+
 DESCRIPTIONS = {
     "ask_user": "Ask the user something that you cannot find out yourself: one question with options to pick, several "
     "questions, or a form described by a JSON Schema. The result is the answer.",
@@ -33,7 +36,7 @@ DESCRIPTIONS = {
     "tell_child": "Say something to a child session that works in the background, by its id.",
 }
 
-BY_NAME = frozenset((*KERNEL_TOOLS, *RECALL_TOOLS, *FILE_TOOLS, *WRITE_TOOLS, *SHELL_TOOLS, *JOB_TOOLS, FETCH))
+BY_NAME = frozenset((*KERNEL_TOOLS, *RECALL_TOOLS, *FILE_TOOLS, *WRITE_TOOLS, *SHELL_TOOLS, *JOB_TOOLS, FETCH, SUBMIT))
 """Every tool that is offered by its name."""
 
 
@@ -75,6 +78,11 @@ def builtin(name: str) -> AnyTool:
         from windlass.runtime.skills.skill_tools import SKILL_TOOLS as TOLD
 
         description, parameters = TOLD[name]
+        runs = "host"
+    elif name == SUBMIT:
+        from windlass.runtime.flows.submission import SUBMIT_TOOLS
+
+        description, parameters = SUBMIT_TOOLS[name]
         runs = "host"
     else:
         known = ", ".join(sorted(BY_NAME))

@@ -9,6 +9,7 @@ import msgspec
 
 from windlass.events.base import Event
 from windlass.events.sessions import SessionResumed, SessionStarted
+from windlass.events.values.isolation import strictest
 from windlass.events.values.specs import Limits, SessionOptions
 from windlass.events.values.usage import NANOS_PER_USD
 from windlass.runtime.api.agent import Agent, Budget
@@ -36,6 +37,8 @@ def merged(before: SessionOptions, now: SessionOptions) -> SessionOptions:
     given = {name: value for name in now.__struct_fields__ if (value := getattr(now, name)) is not None}
     given["tools"] = tuple(dict.fromkeys((*before.tools, *now.tools)))
     given["quarantine"] = before.quarantine or now.quarantine
+    if before.isolation is not None or now.isolation is not None:
+        given["isolation"] = strictest(before.isolation, now.isolation)
     if now.run_limits is not None and before.run_limits is not None:
         given["run_limits"] = narrowed(before.run_limits, now.run_limits)
     return msgspec.structs.replace(before, **given)

@@ -12,7 +12,6 @@ import msgspec
 
 from windlass.events.base import Command, name_of
 from windlass.events.changes import ChangeModel, ChangeReceived
-from windlass.events.children import ChildFinished, ChildMoved
 from windlass.events.commands import PromptBody, PromptReceived, QueueEdited
 from windlass.events.context import UndoReceived
 from windlass.events.errors import CodecError, Refused
@@ -25,6 +24,10 @@ from windlass.events.stored import codec
 from windlass.events.stored.record import EVENT_BYTES_MAX
 from windlass.events.tools.calls import CallReceived, ResultReceived, ToolSettled, UserCallBody
 from windlass.events.tools.toolset import MountReceived
+from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.children import ChildFinished, ChildMoved
+from windlass.events.trees.growth import NodesReceived
+from windlass.events.trees.machines import MachineReceived
 from windlass.events.values.blocks import Text
 from windlass.events.values.ids import prompt_id
 from windlass.events.values.label_words import strange
@@ -35,12 +38,14 @@ from windlass.kernel.render import prompted
 from windlass.kernel.state import State
 from windlass.models.tokens import estimate_block, estimate_json, estimate_text
 from windlass.runtime.bind.mounted_tools import mounted_by_client
+from windlass.runtime.machines.call_checks import check_received
 from windlass.runtime.streams.log_reader import LogReader
 from windlass.store.base import Key
 from windlass.tools.planes.withheld_content import withheld_by
 
 from .excluded_attachments import without_excluded
 from .fitting_answers import check_answer
+from .fitting_nodes import fitting
 from .stale_answers import check_open
 
 if TYPE_CHECKING:
@@ -76,7 +81,7 @@ async def admitted(
     match command:
         case SessionStarted():
             raise Refused("not_for_clients", "a session is started by its host")
-        case ChildFinished() | ChildMoved() if not message:
+        case ChildFinished() | ChildMoved() | ChildSettled() if not message:
             raise Refused("not_for_clients", "what becomes of a child is told by itself")
         case PromptReceived():
             return _weighed_prompt(command, state, bound)
@@ -94,11 +99,16 @@ async def admitted(
             return await _rewritten(command, log, key, state)
         case CallReceived():
             return _prepared_call(command, state, bound)
+        case MachineReceived():
+            check_received(command, state)
+            return command
         case MountReceived():
             own = bound.local_code.mounting.get(command.command_id)
             if own is None:
                 return mounted_by_client(command, state, bound)
             return msgspec.structs.replace(command, tools=own)
+        case NodesReceived():
+            return fitting(command, state, bound)
         case SkillReceived():
             if bound.skills is None:
                 raise Refused("no_skills", "this session has no skills: give its agent some, Agent(skills=…)")

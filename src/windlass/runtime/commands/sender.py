@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from windlass.events.base import Command
-from windlass.events.children import ChildFinished, ChildMoved
 from windlass.events.commands import PromptReceived
 from windlass.events.errors import CodecError, CommandTaken, Refused, StaleEpoch, UsageError
 from windlass.events.runs import CancelReceived, InterruptReceived
 from windlass.events.stored import codec
 from windlass.events.stored.known_secrets import SECRETS
+from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.children import ChildFinished, ChildMoved
 from windlass.kernel.step import check
 from windlass.runtime.bind.local_code import Lent
 from windlass.runtime.hooks.committed_events import CommittedEvents
@@ -98,7 +99,7 @@ class Sender:
     async def _post(self, key: Key, command: Command) -> None:
         """Leaves a command for whoever drives the session. An answer to what is not open, or has an answer on its way,
         is refused here: nobody would hear of it later."""
-        if isinstance(command, ChildFinished | ChildMoved):
+        if isinstance(command, ChildFinished | ChildMoved | ChildSettled):
             raise Refused("not_for_clients", "what becomes of a child is told by itself")
         check_size(command)
         if answered(command) is not None:

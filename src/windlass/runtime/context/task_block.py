@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from windlass.events.values.specs import Task
 from windlass.kernel.state import State
 
 from .archive_page import RECALL
 
 FIELD_CHARS_MAX = 2_000
 TODOS_SHOWN_MAX = 50
+NO_TASK = Task()
 MARKS = {"pending": " ", "in_progress": "~", "completed": "x", "failed": "!"}
 
 
 def task_state(state: State) -> str:
     """What the agent is doing, in a few lines; empty if there is nothing to say."""
     task = state.task.current
+    if task == NO_TASK and not state.signals.shown and not state.compaction.count and state.setup.mode != "plan":
+        return ""
     lines: list[str] = []
     fields = (
         ("goal", task.goal),

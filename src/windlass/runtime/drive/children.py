@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Protocol
 
 from windlass.events.base import Command
-from windlass.events.children import ChildBody, ChildFinished, ChildStatus, Used
+from windlass.events.trees.children import ChildBody, ChildFinished, ChildStatus, Used
 from windlass.events.values.blocks import Text
 from windlass.events.values.ids import child_end_id
 from windlass.kernel.effects import StartChild
@@ -29,6 +30,8 @@ class NoChildren:
     """A runtime that has no way to start children: the call fails, and says why."""
 
     async def ended(self, effect: StartChild) -> Done | Command | None:
+        if effect.settles:
+            await asyncio.get_running_loop().create_future()  # it is heard of if somebody else drives it
         return finished(effect, ChildBody(content=(Text(text=NO_CHILDREN),)), status="error", tokens=16)
 
 

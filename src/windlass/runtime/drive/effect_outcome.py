@@ -6,8 +6,9 @@ import msgspec
 
 from windlass.events.base import Fact
 from windlass.events.errors import CodecError
-from windlass.events.flows import NodeBody, NodeComputed
 from windlass.events.tools.calls import ResultBody, ToolFinished, ToolSuspended
+from windlass.events.trees.flows import NodeBody, NodeComputed
+from windlass.events.trees.machines import ComputedBody, MachineComputed
 from windlass.events.turns import ModelFailed, ModelReplied
 from windlass.events.values.blocks import Text
 from windlass.events.values.failures import failure
@@ -53,6 +54,9 @@ def instead_of(fact: Fact, why: CodecError) -> Fact | None:
             reason=f"what it gave cannot be kept: {why}"[:REASON_CHARS_MAX],
             body=NodeBody(),
         )
+    if isinstance(fact, MachineComputed):
+        reason = f"what it does cannot be kept: {why}"[:REASON_CHARS_MAX]
+        return MachineComputed(visit=fact.visit, attempt=fact.attempt, work="none", reason=reason, body=ComputedBody())
     return None
 
 

@@ -91,6 +91,14 @@ class Jobs:
         withheld = withheld_by(tuple(self._owner.state.gate.policy.exclude_patterns))
         return text if withheld is None else await asyncio.to_thread(withheld.text, text)
 
+    async def printed(self, call_id: str) -> str:
+        """What the program of a call has printed until now; empty if nothing is known of it."""
+        try:
+            tail = await clean_output(self.host, job_id(call_id), -TAIL_BYTES_MAX, TAIL_BYTES_MAX)
+        except (OSError, UsageError):
+            return ""
+        return await self._without_withheld(shown_text(tail.data))
+
     async def _title(self, name: str) -> str:
         job = self._owner.state.jobs.open.get(name)
         return await self._title_at(job.seq) if job is not None else ""

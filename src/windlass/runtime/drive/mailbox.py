@@ -60,7 +60,7 @@ class Mailbox:
         found = await self._admitted(command, message)
         if isinstance(found, RewindReceived) and found.files and isinstance(self._owner.state.phase, RESTING):
             return await self._rewind(found, command_id, waits=waits)
-        command, blobs = apart(self._with_partial(found), self._owner.state)
+        command, blobs = apart(await self._with_printed(self._with_partial(found)), self._owner.state)
         return await self._owner.take(command, takes=(command_id,), blobs=blobs, waits=waits)
 
     async def _admitted(self, command: Command, message: bool) -> Command:
@@ -134,6 +134,17 @@ class Mailbox:
         if not text:
             return command
         return msgspec.structs.replace(command, tokens=estimate_text(text), body=PartialBody(text=text))
+
+    async def _with_printed(self, command: Command) -> Command:
+        """The same for what the program had printed that a state of a machine ran."""
+        call = self._owner.state.machine.call_id
+        if not call or not isinstance(command, InterruptReceived | CancelReceived):
+            return command
+        output = await self._performer.jobs.printed(call)
+        if not output:
+            return command
+        body = command.body or PartialBody()
+        return msgspec.structs.replace(command, body=msgspec.structs.replace(body, output=output))
 
     async def fold_inbox(self) -> int:
         """Takes the commands that other processes sent, in their order; one that does not fit is refused on record."""

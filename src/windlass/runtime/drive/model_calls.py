@@ -40,6 +40,8 @@ MESSAGES_BYTES_MAX = 96 * 1024
 """How much of a request's messages a hook is shown."""
 ENDS = (Reply, Failure)
 """What ends a stream: one of them comes last."""
+PIECES = frozenset({TextPart, ReasoningPart, RefusalPart, CallPartDelta})
+"""What comes before that, alone or in lists."""
 
 
 class ModelCalls:
@@ -201,14 +203,19 @@ class ModelCalls:
             self._writing = name
             self._shown = ShownDeltas(hub)
             hub.so_far = self._so_far
+        keep = self._streamed.append
         stream = self._bound.model_for(effect.model).stream(request)
         try:
             async for piece in stream:
-                if isinstance(piece, ENDS):
+                if type(piece) in PIECES:  # before anything else: this is done for each piece of an answer
+                    deltas: list[Any] = [piece]
+                elif isinstance(piece, list):
+                    deltas = piece
+                else:
+                    assert isinstance(piece, ENDS), "what is no piece of an answer ends it"
                     return piece
-                deltas = piece if isinstance(piece, list) else [piece]
                 if main:
-                    self._streamed.append(deltas)
+                    keep(deltas)
                     if hub.hearing or SECRETS.longest:
                         self._shown.show(_live(deltas, name, hub.seq, index))
                     index += len(deltas)

@@ -13,10 +13,13 @@ from windlass.kernel.effects import (
     BeginOccurrence,
     CallModel,
     ComputeNode,
+    ComputeState,
     ComputeTimes,
+    MergeWorktree,
     PageOut,
     PrepareCall,
     PutFilesBack,
+    RemoveWorktree,
     RunTool,
     SetTimer,
     StartChild,
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from windlass.runtime.context.archive_pager import Pager
     from windlass.runtime.flows.node_work import NodeWork
     from windlass.runtime.hooks.session_hooks import SessionHooks
+    from windlass.runtime.machines.state_work import StateWork
 
     from .children import Children
     from .jobs import Jobs
@@ -53,6 +57,8 @@ class Performer:
         jobs: Jobs,
         schedules: Callable[[ComputeTimes | BeginOccurrence], Coroutine[Any, Any, Done]],
         nodes: NodeWork,
+        worktrees: Callable[[MergeWorktree | RemoveWorktree], Coroutine[Any, Any, Done]],
+        states: StateWork,
     ) -> None:
         self.bound = bound
         self.hooks = hooks
@@ -64,6 +70,8 @@ class Performer:
         self.jobs = jobs
         self.schedules = schedules
         self.nodes = nodes
+        self.worktrees = worktrees
+        self.states = states
         self.finish_rewind: Callable[[], Coroutine[Any, Any, None]] | None = None
         """How a rewind that was cut off is finished; the mailbox says so."""
 
@@ -86,6 +94,10 @@ class Performer:
             return self.schedules(effect)
         if isinstance(effect, ComputeNode):
             return self.nodes.compute(effect)
+        if isinstance(effect, MergeWorktree | RemoveWorktree):
+            return self.worktrees(effect)
+        if isinstance(effect, ComputeState):
+            return self.states.compute(effect)
         if isinstance(effect, PageOut):
             return self._page_out(effect)
         if isinstance(effect, PutFilesBack):

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from windlass.events.flows import NodeComputed
 from windlass.events.hooks import HookRuling
 from windlass.events.tools.calls import CallBody, PreparedBody, ResultBody, ToolFinished, ToolPrepared
+from windlass.events.trees.flows import NodeComputed
+from windlass.events.trees.machines import MachineComputed
 from windlass.events.turns import ModelReplied, Prepared
 from windlass.events.values.blocks import Text
 from windlass.events.values.failures import FailureKind, failure
@@ -18,6 +19,7 @@ from windlass.kernel.parts.tools import gate
 from windlass.kernel.parts.tools.calls import Call
 from windlass.kernel.parts.tools.dispatch import terms
 from windlass.models.tokens import estimate_block
+from windlass.runtime.bind.builtin_tools import SUBMIT
 from windlass.runtime.context.recall_tools import RECALL_TOOLS, perform, pointed
 from windlass.tools.context import ToolContext
 from windlass.tools.planes.large_output import LOOP_BYTES_MAX, Blob
@@ -29,6 +31,7 @@ from .result_hooks import ruled_outcome
 if TYPE_CHECKING:
     from windlass.runtime.bind.bound_agent import Bound
     from windlass.runtime.context.archive_pager import Pager
+    from windlass.runtime.flows.submission import Submission
     from windlass.runtime.hooks.session_hooks import SessionHooks
     from windlass.runtime.owner.owner import Owner
     from windlass.tools.context import Seat
@@ -53,6 +56,7 @@ class ToolCalls:
         hooks: SessionHooks,
         pager: Pager,
         jobs: Jobs,
+        submission: Submission,
     ) -> None:
         self._owner = owner
         self._bound = bound
@@ -61,6 +65,7 @@ class ToolCalls:
         self._hooks = hooks
         self._pager = pager
         self._jobs = jobs
+        self._submission = submission
 
     async def prepare(self, effect: PrepareCall) -> Done | None:
         """Looks up what the gate needs to know of a call; None if it is not owed any more."""
@@ -144,6 +149,8 @@ class ToolCalls:
             outcome = await skill_tools.perform(
                 effect.tool, body.args or {}, effect.call_id, self._bound.skills, owner.state
             )
+        elif effect.tool == SUBMIT and tool.options.source == "builtin":
+            outcome = await self._submission.perform(effect.call_id, body.args or {})
         else:
             outcome = await self._runner.run(tool, body, context)
         if outcome.job is not None:
@@ -238,6 +245,8 @@ def arguments_in(call: Call, source: Any) -> CallBody | None:
         return CallBody(args=found.args, text=found.text)
     if isinstance(source, NodeComputed):
         return CallBody(args=source.body.calls[call.ordinal].args)
+    if isinstance(source, MachineComputed):
+        return CallBody(args=source.body.call.args)
     return CallBody(args=source.body.args)
 
 

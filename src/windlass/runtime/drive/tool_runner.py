@@ -20,6 +20,7 @@ from windlass.tools.planes.plane import Plane, PlaneKind, Planes
 from windlass.tools.planes.process.plane import ProcessPlanes
 from windlass.tools.sandboxes.choice import name_of, sandbox_on_record
 from windlass.tools.sandboxes.local import LocalSandboxes
+from windlass.tools.sandboxes.read_only import ReadOnly
 from windlass.tools.sandboxes.sandbox import Sandboxes, SandboxKind, SecretsByName
 from windlass.tools.tool import LOCAL, PROCESS
 
@@ -58,11 +59,17 @@ class ToolRunners:
         self._planes.check(tools)
 
     def for_session(
-        self, session: str, instructions: SessionInstructions, born: Born, sandbox: str | None = None
+        self,
+        session: str,
+        instructions: SessionInstructions,
+        born: Born,
+        sandbox: str | None = None,
+        *,
+        read_only: bool = False,
     ) -> ToolRunner:
         """What runs the tools of one session, in the sandbox that its options name."""
-        sandboxes = self._sandboxes_of(sandbox)
-        return ToolRunner(session, self._planes, sandboxes, instructions, self.jobs.for_session(session, born))
+        sandboxes, jobs = self._sandboxes_of(sandbox), self.jobs.for_session(session, born)
+        return ToolRunner(session, self._planes, sandboxes, instructions, jobs, read_only=read_only)
 
     def _sandboxes_of(self, name: str | None) -> Sandboxes:
         """Those of one kind: this runtime's own if it is of that name or none is named."""
@@ -103,7 +110,10 @@ class ToolRunner:
         sandboxes: Sandboxes,
         instructions: SessionInstructions,
         jobs: JobHost,
+        *,
+        read_only: bool = False,
     ) -> None:
+        self._read_only = read_only
         self._planes = planes.for_session(session)
         self._sandboxes = sandboxes.for_session(session)
         self._instructions = instructions
@@ -114,7 +124,8 @@ class ToolRunner:
     def sandbox(self) -> Sandbox:
         """Where the processes of a call run, and its files are: over the folder that the session works in now."""
         place = self._instructions.place
-        return self._sandboxes.over(place.folder.path if place is not None else None)
+        sandbox = self._sandboxes.over(place.folder.path if place is not None else None)
+        return ReadOnly(sandbox) if self._read_only else sandbox
 
     async def run(self, tool: AnyTool, call: CallBody, context: ToolContext) -> Outcome:
         """Runs a call to its outcome."""

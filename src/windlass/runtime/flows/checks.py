@@ -15,28 +15,34 @@ from .references import ITEM, PREVIOUS, named_in, texts_in
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 NODES_MAX = 10_000
-OF_CHILD = ("spawn", "verify", "classify", "loop", "tournament")
+OF_CHILD = ("spawn", "verify", "classify", "loop", "tournament", "phase")
 SHOWN_MAX = 8
 
 
 def problems_of(
-    graph: FlowGraph, agents: Iterable[str], tools: Mapping[str, Any], reducers: Mapping[str, Any]
+    graph: FlowGraph,
+    agents: Iterable[str],
+    tools: Mapping[str, Any],
+    reducers: Mapping[str, Any],
+    *,
+    unread: Iterable[str] = (),
 ) -> list[str]:
-    """All that is wrong with a graph; empty if it can be carried out."""
+    """All that is wrong with a graph; empty if it can be carried out. `unread` are nodes that are there and could not
+    be read: others may need them."""
     names = [node.name for node in graph.nodes]
-    if not names:
+    if not names and not list(unread):
         return ["it has no nodes: give it at least one"]
     if len(names) > NODES_MAX:
         return [f"it has {len(names)} nodes, and {NODES_MAX} are the most: let a map make them while it runs"]
     found = list(_names(names))
-    if found:
-        return found
-    by_name = {node.name: node for node in graph.nodes}
+    by_name: dict[str, FlowNode] = {}
+    for node in (*graph.nodes, *(FlowNode(name=name) for name in unread)):
+        by_name.setdefault(node.name, node)
     for node in graph.nodes:
         found += [f"{node.name}: {told}" for told in _node(node, by_name, set(agents), tools, reducers)]
     strange = [name for name in graph.results if name not in by_name]
     found += [f"results: there is no node {name!r}{_meant(name, by_name)}" for name in strange]
-    return found or list(_cycles(by_name))
+    return [*dict.fromkeys(found), *_cycles(by_name)]
 
 
 def _names(names: list[str]) -> Iterator[str]:
@@ -185,12 +191,25 @@ def _gate(node: FlowNode, nodes: Any, tools: Any, reducers: Any) -> Iterator[str
     if bool(node.question) == bool(node.when):
         yield "a gate needs either a question for a person or a condition (when=...)"
     elif node.when:
-        from windlass.runtime.bind.cel_expressions import Expression
+        yield from _cel(node.when)
 
-        try:
-            Expression.of(node.when)
-        except UsageError as error:
-            yield str(error)
+
+def _phase(node: FlowNode, nodes: Any, tools: Any, reducers: Any) -> Iterator[str]:
+    if bool(node.judge) == bool(node.when):
+        yield "a phase needs either a judge or a condition over its output (when='args.output …')"
+    if node.when:
+        yield from _cel(node.when)
+    if node.rounds_max * 2 > ROUNDS_MAX:
+        yield f"it may be worked on {ROUNDS_MAX // 2} times at the most, not {node.rounds_max}"
+
+
+def _cel(condition: str) -> Iterator[str]:
+    from windlass.runtime.bind.cel_expressions import Expression
+
+    try:
+        Expression.of(condition)
+    except UsageError as error:
+        yield str(error)
 
 
 def _nothing(node: FlowNode, nodes: Any, tools: Any, reducers: Any) -> Iterator[str]:
@@ -207,17 +226,36 @@ KINDS: dict[str, Any] = {
     "reduce": _reduce,
     "tool": _tool,
     "gate": _gate,
+    "phase": _phase,
 }
 
 
 def _cycles(nodes: Mapping[str, FlowNode]) -> Iterator[str]:
-    """Nodes that wait for themselves, and those behind them, which would never begin."""
-    left = {name: {*node.needs, *node.optional} for name, node in nodes.items()}
-    free = [name for name, needs in left.items() if not needs]
+    """Every circle of nodes that wait for themselves, and those behind them, which would never begin."""
+    left = {name: {need for need in (*node.needs, *node.optional) if need in nodes} for name, node in nodes.items()}
+    _peel(left)
+    while left:
+        ring = _ring(left)
+        yield f"{ring[0]}: it waits for itself: {' needs '.join((*ring, ring[0]))}: take one of these needs away"
+        for name in ring:
+            del left[name]
+        for needs in left.values():
+            needs.difference_update(ring)
+        behind = _peel(left)
+        if behind:
+            more = f" ({len(behind) - 1} more behind it)" if len(behind) > 1 else ""
+            yield f"{behind[0]}: it would never begin, because it waits for {ring[0]}: break the circle first{more}"
+
+
+def _peel(left: dict[str, set[str]]) -> list[str]:
+    """Takes away what waits for nothing that is left, again and again; gives it in the order of the graph."""
     wanted_by: dict[str, list[str]] = {}
     for name, needs in left.items():
         for need in needs:
             wanted_by.setdefault(need, []).append(name)
+    order = list(left)
+    free = [name for name, needs in left.items() if not needs]
+    gone = set(free)
     while free:
         name = free.pop()
         del left[name]
@@ -225,13 +263,8 @@ def _cycles(nodes: Mapping[str, FlowNode]) -> Iterator[str]:
             left[other].discard(name)
             if not left[other]:
                 free.append(other)
-    if not left:
-        return
-    ring = _ring(left)
-    yield f"{ring[0]}: it waits for itself: {' needs '.join((*ring, ring[0]))}: take one of these needs away"
-    behind = [name for name in left if name not in ring and not _leads_back(name, left)]
-    if behind:
-        yield f"{behind[0]}: it would never begin, because it waits for {ring[0]}: break the circle first"
+                gone.add(other)
+    return [name for name in order if name in gone]
 
 
 def _ring(left: Mapping[str, set[str]]) -> list[str]:
@@ -242,20 +275,6 @@ def _ring(left: Mapping[str, set[str]]) -> list[str]:
         seen.append(name)
         name = sorted(left[name])[0]
     return seen[seen.index(name) :]
-
-
-def _leads_back(name: str, left: Mapping[str, set[str]]) -> bool:
-    """Whether a node waits for itself, over others."""
-    seen: set[str] = set()
-    waiting = list(left[name])
-    while waiting:
-        other = waiting.pop()
-        if other == name:
-            return True
-        if other not in seen:
-            seen.add(other)
-            waiting += left[other]
-    return False
 
 
 def _meant(name: str, nodes: Mapping[str, Any]) -> str:

@@ -81,19 +81,13 @@ class Flow:
     @functools.cached_property
     def graph(self) -> FlowGraph:
         """The graph as the log keeps it. What a classifier leads to needs the classifier."""
-        led: dict[str, list[str]] = {}
-        for step in self.steps:
-            for names in step.node.branches.values():
-                for name in names:
-                    led.setdefault(name, []).append(step.node.name)
-        nodes = tuple(_behind(step.node, led.get(step.node.name, ())) for step in self.steps)
-        given = FlowGraph(
-            nodes=nodes, on_failure=self.on_failure, parallel_max=self.parallel, results=tuple(self.results)
+        return graph_of(
+            self.name,
+            [step.node for step in self.steps],
+            on_failure=self.on_failure,
+            parallel_max=self.parallel,
+            results=tuple(self.results),
         )
-        try:
-            return msgspec.convert(msgspec.to_builtins(given), FlowGraph)
-        except msgspec.ValidationError as error:
-            raise UsageError(f"workflow {self.name!r}: {error}") from None
 
     def agents_by_name(self) -> dict[str, Agent]:
         """The agents of all nodes. Raises `UsageError` if two have one name."""
@@ -134,7 +128,26 @@ class Flow:
         )
 
 
+def graph_of(name: str, given: Sequence[FlowNode], **more: Any) -> FlowGraph:
+    """A graph of nodes as the log keeps it. Raises `UsageError` for values that no graph can have."""
+    graph = FlowGraph(nodes=with_classifiers(given), **more)
+    try:
+        return msgspec.convert(msgspec.to_builtins(graph), FlowGraph)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"workflow {name!r}: {error}") from None
+
+
+def with_classifiers(nodes: Sequence[FlowNode]) -> tuple[FlowNode, ...]:
+    """Nodes, those that a classifier leads to with the classifier among what they need."""
+    led: dict[str, list[str]] = {}
+    for node in nodes:
+        for names in node.branches.values():
+            for name in names:
+                led.setdefault(name, []).append(node.name)
+    return tuple(_behind(node, led.get(node.name, ())) for node in nodes)
+
+
 def _behind(node: FlowNode, classifiers: Sequence[str]) -> FlowNode:
     """A node with the classifiers that lead to it among what it needs."""
-    more = tuple(name for name in classifiers if name not in (*node.needs, *node.optional))
+    more = tuple(name for name in classifiers if name not in (node.name, *node.needs, *node.optional))
     return msgspec.structs.replace(node, needs=(*more, *node.needs)) if more else node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,17 +12,23 @@ import msgspec
 from windlass.events.errors import UsageError
 from windlass.events.values.graphs import FlowNode
 from windlass.runtime.api.agent import Agent, Budget
+from windlass.runtime.bind.builtin_tools import resolved
 
-from .flow import BadFlow, Flow
+from .checks import problems_of
+from .flow import BadFlow, Flow, graph_of
 from .reducers import Reducer
-from .steps import Step
+from .steps import Step, retry_wait_of
 
 FILE_BYTES_MAX = 1_000_000
+SMALLER = {"a workflow": "let a map make nodes while it runs"}
 SUFFIXES = (".json", ".yaml", ".yml")
 TOP = ("name", "agents", "nodes", "tools", "budget", "on_failure", "parallel", "results", "quarantine")
 OF_AGENT = ("model", "instructions", "role", "description", "tools", "knowledge")
 """What a file may say of an agent: words, and names of built-in tools."""
-NODE_FIELDS = (*(name for name in FlowNode.__struct_fields__ if name != "timeout_ms"), "timeout")
+IN_SECONDS = {"timeout_ms": "timeout", "retry_wait_ms": "retry_wait"}
+"""What a file says in seconds."""
+NODE_FIELDS = tuple(IN_SECONDS.get(name, name) for name in FlowNode.__struct_fields__)
+"""What a file may say of a node."""
 
 
 def load_flow(
@@ -39,25 +45,27 @@ def load_flow(
     return flow_from(values_in(path), str(path), agents=agents, tools=tools, reducers=reducers or {}, model=model)
 
 
-def values_in(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What stands in a file. Raises `UsageError` if it cannot be read."""
+def values_in(
+    path: str | os.PathLike[str], what: str = "a workflow", holds: str = "name, agents and nodes"
+) -> dict[str, Any]:
+    """What stands in a file of something. Raises `UsageError` if it cannot be read."""
     name = pathlib.Path(path)
     if name.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"{name}: the file of a workflow ends in {', '.join(SUFFIXES)}")
+        raise UsageError(f"{name}: the file of {what} ends in {', '.join(SUFFIXES)}")
     try:
         with name.open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         raise UsageError(f"{name}: cannot be read: {error.strerror or error}") from None
     if len(data) > FILE_BYTES_MAX:
-        raise UsageError(f"{name}: larger than {FILE_BYTES_MAX:,} bytes: let a map make nodes while it runs")
+        raise UsageError(f"{name}: larger than {FILE_BYTES_MAX:,} bytes: {SMALLER.get(what, 'make it smaller')}")
     try:
         text = data.decode()
         values = msgspec.json.decode(text) if name.suffix.lower() == ".json" else _yaml(text)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise UsageError(f"{name}: cannot be read: {error}") from None
     if not isinstance(values, dict):
-        raise UsageError(f"{name}: a workflow is a table with name, agents and nodes")
+        raise UsageError(f"{name}: {what} is a table with {holds}")
     return values
 
 
@@ -95,11 +103,45 @@ def flow_from(
         if key not in given and (made := _agent(str(key), told, model, problems)) is not None:
             given[made.name] = made
     budget = _budget(values.get("budget") or {}, problems)
-    if problems:
-        raise BadFlow(name, problems)
     more = {key: values[key] for key in ("on_failure", "parallel", "results", "quarantine") if key in values}
     named = [*(values.get("tools") or ()), *tools]
+    if problems:
+        known = {*given, *map(str, listed)}
+        raise BadFlow(name, [*problems, *_more_problems(name, values, steps, known, named, reducers or {})])
     return Flow(name, steps, agents=list(given.values()), tools=named, reducers=reducers or {}, budget=budget, **more)
+
+
+def _more_problems(
+    name: str,
+    values: Mapping[str, Any],
+    steps: Sequence[Step],
+    agents: Iterable[str],
+    tools: Sequence[Any],
+    reducers: Mapping[str, Reducer],
+) -> list[str]:
+    """What is wrong with the graph of a file that could not be read as a whole: all of it is told at once."""
+    listed = values.get("nodes")
+    read = {step.node.name for step in steps}
+    there = (
+        [str(given.get("name")) for given in listed if isinstance(given, Mapping)] if isinstance(listed, list) else []
+    )
+    if not read and not there:
+        return []
+    try:
+        graph = graph_of(name, [step.node for step in steps], results=tuple(values.get("results") or ()))
+        known = {tool.name: tool for tool in resolved(list(tools))}
+    except (UsageError, TypeError) as error:
+        return [str(error)]
+    return problems_of(graph, agents, known, reducers, unread=[each for each in there if each not in read])
+
+
+def nodes_from(listed: Any) -> tuple[FlowNode, ...]:
+    """Nodes as a model wrote them. Raises `UsageError` with all that is wrong with them."""
+    problems: list[str] = []
+    steps = _steps(listed, problems)
+    if problems:
+        raise UsageError("\n".join(problems))
+    return tuple(step.node for step in steps)
 
 
 def _steps(listed: Any, problems: list[str]) -> list[Step]:
@@ -124,6 +166,7 @@ def _step(where: str, given: dict[str, Any], problems: list[str]) -> list[Step]:
     try:
         if seconds is not None:
             given["timeout_ms"] = round(float(seconds) * 1000)
+        given.update(retry_wait_of(given))
         return [Step(msgspec.convert(given, FlowNode))]
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         problems.append(f"{where}: {error}")

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
-from windlass.events.flows import NodeBody, NodeCall, NodeComputed
 from windlass.events.stored import codec
+from windlass.events.trees.flows import NodeBody, NodeCall, NodeComputed
 from windlass.events.values.graphs import INPUT, FlowNode
 from windlass.kernel.effects import ComputeNode
-from windlass.kernel.parts import budgets
+from windlass.kernel.parts.flows import nodes
 from windlass.kernel.parts.flows.nodes import CALLS_MAX, ROUNDS_MAX
 from windlass.runtime.drive.effect_outcome import Done
 
-from .kinds import children, crowds, others
+from .coordination import budget_left, coordinating, is_coordinator
+from .kinds import children, crowds, others, phases
 from .kinds.moves import REASON_CHARS_MAX, Calls, Ended, Move, Work, failed
 from .outputs import Outcome, outcome_of
 from .reducers import REDUCERS
@@ -38,6 +39,7 @@ KINDS: dict[str, Callable[[Work], Move]] = {
     "reduce": others.reduce,
     "tool": others.tool,
     "gate": others.gate,
+    "phase": phases.phase,
 }
 
 
@@ -64,6 +66,11 @@ class NodeWork:
 
     async def _moved(self, spec: FlowNode, work: Work) -> Move:
         """What the node's kind says; a function of the user's own runs in a thread."""
+        lock = nodes.locks(self._owner.state.flow).get(spec.tool) if spec.kind == "tool" else None
+        if lock is not None:
+            return failed(
+                f"the tool {spec.tool!r} is locked until the phase {lock!r} has passed: have it need {lock!r}"
+            )
         if spec.reducer and spec.reducer not in REDUCERS:
             if spec.reducer not in work.functions:
                 return failed(f"there is no reducer {spec.reducer!r} here: give the flow one, reducers={{...}}")
@@ -80,16 +87,19 @@ class NodeWork:
         rounds = [[await self._outcome(seq) for seq in results] for results in node.results]
         agent = self._bound.agent
         functions = {**REDUCERS, **(agent.flow.reducers if agent.flow is not None else {})}
-        return Work(spec, values, rounds, self._budget() if spec.sees_budget else "", functions)
+        return Work(spec, values, rounds, self._signal(spec), functions)
 
     async def _outcome(self, seq: int) -> Outcome:
         return outcome_of(await self._owner.event(seq))
 
-    def _budget(self) -> str:
-        """What is left of each budget, in words."""
-        left = msgspec.structs.asdict(budgets.share_of(self._owner.state, 1))
-        named = [f"{name.replace('_', ' ')} {most}" for name, most in left.items() if most is not None]
-        return f"[workflow budget] left: {', '.join(named)}" if named else ""
+    def _signal(self, spec: FlowNode) -> str:
+        """What a node is told of the workflow: a coordinator all that it needs to add nodes, others what is left of the
+        budget if they want to know."""
+        agent = self._bound.agent
+        agents = {each.name: each for each in agent.agents}
+        if spec.agent in agents and is_coordinator(agents[spec.agent]):
+            return coordinating(self._owner.state, agents)
+        return budget_left(self._owner.state) if spec.sees_budget else ""
 
     def _fact(self, effect: ComputeNode, move: Move) -> NodeComputed:
         fact = functools.partial(NodeComputed, node=effect.node, attempt=effect.attempt, round=effect.round)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from windlass.events.children import ChildFinished
-from windlass.events.flows import FlowReceived, NodeComputed
 from windlass.events.questions import AnswerReceived
 from windlass.events.tools.calls import (
     ResultReceived,
@@ -16,6 +14,8 @@ from windlass.events.tools.calls import (
     ToolSettled,
     ToolTimedOut,
 )
+from windlass.events.trees.children import ChildFinished
+from windlass.events.trees.flows import FlowReceived, NodeComputed
 from windlass.events.values.blocks import Data, Terminal, Text
 
 from .references import text_of

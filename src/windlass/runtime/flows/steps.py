@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from windlass.runtime.api.agent import Agent, Budget
 
 
+RETRY_WAIT_S = 1.0
+"""How long a node pauses before it is tried again the first time, unless it says otherwise."""
+
+
 class Step(NamedTuple):
     """A node, and the agents that it was given as such."""
 
@@ -31,6 +35,9 @@ class Common(TypedDict, total=False):
     """How many of those that it needs are enough; it starts as soon as they are there."""
     retries: int
     """How often it is tried again."""
+    retry_wait: float | datetime.timedelta
+    """Seconds that it pauses before it is tried again, twice as long before each further time: 1 unless said
+    otherwise."""
     timeout: float | datetime.timedelta | None
     """Seconds that an attempt may take."""
     output: Any
@@ -112,6 +119,23 @@ def tournament(
     return step._replace(node=msgspec.structs.replace(step.node, judge=_name(judge)))
 
 
+def phase(
+    name: str,
+    agent: str | Agent,
+    task: str,
+    *,
+    judge: str | Agent = "",
+    when: str = "",
+    rounds: int = 3,
+    unlocks: Sequence[str] = (),
+    **more: Unpack[OfChild],
+) -> Step:
+    """A milestone: an agent works on it until its output passes a check, by a judge or by a condition (`args.output`),
+    `rounds` times at the most. What needs it waits for that; tools that it `unlocks` may not be used before."""
+    step = _made(name, "phase", (agent, judge), more, task=task, when=when, rounds_max=rounds, unlocks=tuple(unlocks))
+    return step._replace(node=msgspec.structs.replace(step.node, judge=_name(judge)))
+
+
 def reduce(name: str, reducer: str, needs: Sequence[str], **more: Unpack[Common]) -> Step:
     """A pure function makes one output out of those that it needs: `dedupe_lines`, `merge_json_arrays`, `concat`,
     `count`, or one of the flow's own."""
@@ -138,6 +162,7 @@ def _made(name: str, kind: str, agents: Sequence[str | Agent], more: Mapping[str
     seconds = timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else timeout
     if seconds is not None:
         given["timeout_ms"] = round(seconds * 1000)
+    given.update(retry_wait_of(given))
     if budget is not None:
         limits = msgspec.structs.asdict(budget.limits())
         given["limits"] = {key: most for key, most in limits.items() if most is not None}
@@ -146,6 +171,16 @@ def _made(name: str, kind: str, agents: Sequence[str | Agent], more: Mapping[str
     if agents and _name(agents[0]):
         given["agent"] = _name(agents[0])
     return Step(_node(name, kind, given), tuple(agent for agent in agents if isinstance(agent, Agent)))
+
+
+def retry_wait_of(given: dict[str, Any]) -> dict[str, int]:
+    """The pause before a node is tried again, taken out of what was written; a node that is not tried again has
+    none. Raises `TypeError` or `ValueError` for what is no time."""
+    pause = given.pop("retry_wait", None)
+    if pause is None and not given.get("retries"):
+        return {}
+    seconds = pause.total_seconds() if isinstance(pause, datetime.timedelta) else pause
+    return {"retry_wait_ms": round(float(RETRY_WAIT_S if seconds is None else seconds) * 1000)}
 
 
 def _node(name: str, kind: str, given: Mapping[str, Any]) -> FlowNode:

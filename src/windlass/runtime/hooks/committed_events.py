@@ -18,6 +18,7 @@ from windlass.events.sessions import (
     SessionShutDown,
     SessionStarted,
 )
+from windlass.events.tools.mcp import McpConnected, McpStatus
 from windlass.events.tools.permissions import PermissionRequested
 from windlass.events.turns import ModelFailed, TurnFinished, TurnStarted
 
@@ -41,6 +42,15 @@ OBSERVED: dict[type[Event], HookPoint] = {
     ModelFailed: "error",
 }
 """Which observers hear of which events. Terminals are `run_end` as well; a steering prompt is `steer`."""
+
+
+OF_SERVERS: dict[McpStatus, HookPoint] = {
+    "connected": "mcp_connect",
+    "failed": "mcp_error",
+    "frozen": "mcp_error",
+    "lost": "mcp_close",
+}
+"""Where observers hear how an MCP server stands."""
 
 
 class CommittedEvents:
@@ -68,6 +78,8 @@ def points_of(event: Event) -> list[HookPoint]:
         found.append(point)
     if isinstance(event, Terminal):
         found.append("run_end")
+    if isinstance(event, McpConnected):
+        found.append(OF_SERVERS[event.status])
     if isinstance(event, QueueChanged) and event.operation == "steering":
         found.append("steer")
     return found

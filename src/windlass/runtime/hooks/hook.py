@@ -20,11 +20,11 @@ PAYLOAD_BYTES_MAX = 128 * 1024
 PRIORITY = 100
 
 GUARDED: frozenset[str] = frozenset(
-    {"prompt", "before_model", "after_model", "before_tool", "after_tool", "permission", "credential"}
+    {"prompt", "before_model", "after_model", "before_tool", "after_tool", "permission", "credential", "before_mcp"}
 )
 """Points at which a guard's word counts. Elsewhere there is nothing left to stop."""
 
-CHANGEABLE: frozenset[str] = frozenset({"prompt", "before_tool", "after_tool", "before_model"})
+CHANGEABLE: frozenset[str] = frozenset({"prompt", "before_tool", "after_tool", "before_model", "before_mcp"})
 """Points at which a hook may change the value."""
 
 

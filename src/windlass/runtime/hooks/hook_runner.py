@@ -199,5 +199,9 @@ def _check_value(point: HookPoint, value: Any, before: Any) -> None:
         raise UsageError(f"at prompt the new value is a text, not {type(value).__name__}")
     if point == "before_tool" and not isinstance(value, str if isinstance(before, str) else dict):
         raise UsageError(f"at before_tool the new value is what the call is given, not {type(value).__name__}")
+    if point == "before_mcp":
+        from windlass.runtime.mcp.call_hooks import checked_meta
+
+        checked_meta(value)
     if point == "after_tool" and not (isinstance(value, dict) and isinstance(value.get("text"), str)):
         raise UsageError("at after_tool the new value is a dict with a 'text', and 'ok' if that changes too")

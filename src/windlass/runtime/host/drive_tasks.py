@@ -49,7 +49,7 @@ class DriveTasks:
             if not driven.owner.state.active:
                 await driven.instructions.look(files=True)
                 if driven.mcp is not None:
-                    await driven.mcp.look()
+                    await driven.mcp.start()
             rested = await driven.driver.run()
         except asyncio.CancelledError as error:
             if slot.driven is driven and not driven.driver.ending and not self._slots.closed:

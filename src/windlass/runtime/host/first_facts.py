@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from windlass.events.sessions import SessionForked, SessionResumed, SessionStarted
+from windlass.events.values.isolation import Worktree
 from windlass.events.values.items import HistoryItem
 from windlass.events.values.plans import SchedulePlan
 from windlass.events.values.specs import SessionOptions, Workspace
@@ -42,6 +43,8 @@ class Beginning(msgspec.Struct, frozen=True, kw_only=True):
     options: SessionOptions = NO_OPTIONS
     labels: tuple[str, ...] = ()
     birth: Birth | None = None
+    worktree: Worktree | None = None
+    """The worktree that was made for a child."""
     schedule: SchedulePlan | None = None
     """The plan of a schedule."""
 
@@ -66,6 +69,7 @@ def started(key: Key, owner: Owner, beginning: Beginning, workspace: Workspace |
         depth=birth.depth if birth is not None else 0,
         producer=f"kernel {log.KERNEL_VERSION}",
         workspace=workspace,
+        worktree=beginning.worktree,
         body=msgspec.structs.replace(bound.setup_body(), imported=tuple(beginning.history)),
     )
 

@@ -27,6 +27,7 @@ from windlass.runtime.streams.log_reader import LogReader
 from windlass.runtime.streams.tree_streams import TreeStreams
 from windlass.runtime.trees.session_children import Trees
 from windlass.store.base import Key, Store
+from windlass.store.elsewhere import elsewhere_of
 from windlass.tools.planes.stops import stop
 from windlass.tools.planes.threads import Threads
 
@@ -73,22 +74,31 @@ class Host:
         self.leases = LeaseKeeper(slots, tasks, ports, settings, faults)
         self.watch = StoreWatch(store, ports, settings, slots, agents, opener, faults, clock)
         self.cursors = Cursors(log)
+        self.elsewhere = elsewhere_of(store)
+        """Who drives the sessions of this store; None if this process may."""
+        if self.elsewhere is not None:
+            from windlass.runtime.streams.feeds import Feeds
+
+            slots.feeds = Feeds(self.elsewhere, self.cursors.end)
         self.streams = EventStreams(slots, log, self.cursors, poll_ms)
         self.tree_streams = TreeStreams(store, log, self.cursors, self.streams)
         self.views = SessionViews(slots, log, ports, agents, opener, tools, trees)
         self.rest = Rest(store, slots, log, self.views, agents, ports, poll_ms)
         self.results = RunResults(store, slots, log, self.views, self.rest, agents, poll_ms, trees)
         self.sender = Sender(store, ports, slots, log, opener, tasks)
+        trees.sender = self.sender
         self.mounts = Mounts(slots, opener, self.sender, tools)
         self.directory = Directory(store, settings, slots, opener)
         assembly.occurrences = Occurrences(store, ports, settings, agents, self.directory, self.sender)
         self.forks = Forks(store, log, opener)
-        self.erasure = Erasure(slots, opener, tasks)
+        self.erasure = Erasure(store, slots, opener, tasks)
         self.page_in = PageIn(slots, opener, tasks)
         self.shutdown = Shutdown(slots, log, opener, tasks, self.rest)
 
     async def start(self) -> None:
-        """Begins to watch the store and to keep leases, and drives what is owed."""
+        """Begins to watch the store and to keep leases, and drives what is owed; none of it where others drive."""
+        if self.elsewhere is not None:
+            return
         self._loops = [
             self._ports.spawn(self.watch.run(), "windlass:watch"),
             self._ports.spawn(self.leases.run(), "windlass:leases"),
@@ -104,6 +114,8 @@ class Host:
         """Begins nothing more, and waits until what has begun is on record, for so long at most. Gives the sessions
         that were still at work then."""
         self._slots.draining = True
+        if not self._loops:
+            return ()
         watching = self._loops[0]
         stop(watching)
         await asyncio.wait([watching])
@@ -120,6 +132,8 @@ class Host:
         for task in self._loops:
             stop(task)
         await asyncio.gather(*self._loops, *self.tasks.end_all(), return_exceptions=True)
+        if self._slots.feeds is not None:
+            await self._slots.feeds.close()
         await self._slots.quiet(ENDING_S)
         driven = [slot.driven for slot in self._slots.driven if slot.driven is not None]
         await asyncio.gather(*(each.driver.performer.hooks.quiet() for each in driven))

@@ -27,8 +27,10 @@ from windlass.runtime.hooks.hook import Hook, Moment
 from windlass.runtime.hooks.hook_runner import HookRunner
 from windlass.runtime.hooks.observers import Observers
 from windlass.runtime.hooks.session_hooks import SessionHooks
+from windlass.runtime.machines.state_work import StateWork
 from windlass.runtime.owner.owner import Owner
 from windlass.runtime.trees.session_children import Trees
+from windlass.runtime.trees.session_worktree import SessionWorktree
 from windlass.runtime.workspace.session_instructions import SessionInstructions
 from windlass.tools.planes.threads import Threads
 
@@ -77,7 +79,13 @@ class Assembly:
         consult, announce = functools.partial(seat.consult, "judge"), functools.partial(announced, owner)
         own = HookRunner(bound.agent.hooks, self._ports, observing, consult, announce)
         born = functools.partial(owner.log.born, owner.key)
-        tools = self._tools.for_session(owner.key.session, instructions, born, bound.options.sandbox)
+        tools = self._tools.for_session(
+            owner.key.session,
+            instructions,
+            born,
+            bound.options.sandbox,
+            read_only=bound.options.isolation == "read_only",
+        )
         pager = Pager(owner, bound.agent.archive, self._archive)
         hooks = SessionHooks(owner, bound.local_code, own)
         jobs = Jobs(owner, tools.jobs, hooks)
@@ -85,13 +93,15 @@ class Assembly:
             bound,
             hooks,
             ModelCalls(owner, bound, hooks),
-            ToolCalls(owner, bound, tools, seat, hooks, pager, jobs),
+            ToolCalls(owner, bound, tools, seat, hooks, pager, jobs, self._trees.submission(owner)),
             People(owner, bound.agent.approver or self._approver, hooks),
             pager,
             self._children or self._trees.of(owner, bound),
             jobs,
             functools.partial(self._occurrences, owner),
             NodeWork(owner, bound, hooks),
+            SessionWorktree(owner, bound).perform,
+            StateWork(owner, bound, hooks),
         )
         if bound.agent.hooks or bound.local_code.hooks:
             owner.on_committed = CommittedEvents(hooks).tell

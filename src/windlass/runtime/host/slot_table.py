@@ -6,12 +6,16 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from windlass.runtime.streams.subscribers import Subscription
 from windlass.runtime.workspace.folder import FOLDERS_KEPT_MAX, Folder
 from windlass.store.base import Key
 
 from .slot import Driven, Slot
+
+if TYPE_CHECKING:
+    from windlass.runtime.streams.feeds import Feeds
 
 LOG = logging.getLogger("windlass.owner")
 PARKED_MAX = 1_000
@@ -63,6 +67,8 @@ class Slots:
         """Sessions that are to be woken at a time."""
         self._posted = Line()
         self._placed = Line()
+        self.feeds: Feeds | None = None
+        """What tells of sessions that only somebody else drives; None if this process may drive them."""
 
     def __len__(self) -> int:
         return len(self._table)
@@ -128,14 +134,24 @@ class Slots:
 
     def subscribe(self, key: Key, *, live: bool = True) -> Subscription:
         """A listener to a session. Give it back by `leave`."""
-        return self.at(key).hub.subscribe(live=live)
+        hub = self.at(key).hub
+        listener = hub.subscribe(live=live)
+        if self.feeds is not None and not self.closed:
+            self.feeds.begin(key, hub)
+        return listener
 
     def leave(self, key: Key, listener: Subscription) -> None:
         """A reader goes."""
         listener.close()
         slot = self._table.get(key)
         if slot is not None:
+            if self.feeds is not None and not slot.hub.listening:
+                self.feeds.leave(key)
             self.forget(slot)
+
+    def patience_s(self, key: Key, poll_s: float) -> float:
+        """How long a reader waits for word of a session that is not driven here before it looks at the log."""
+        return self.feeds.patience_s(key, poll_s) if self.feeds is not None else poll_s
 
     # --- what is true of a session ---
 

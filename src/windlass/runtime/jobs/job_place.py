@@ -17,7 +17,7 @@ def place_for_store(store: str) -> str:
     scheme, _, rest = store.partition(":")
     whole = os.path.realpath(rest if rest and scheme in ("sqlite", "jsonl") else store)
     plain = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "_-") else "_" for sign in _stem(whole))
-    return os.path.join(_state_folder(), "windlass", "jobs", f"{plain[:40]}-{digest(whole)}")
+    return os.path.join(state_folder(), "windlass", "jobs", f"{plain[:40]}-{digest(whole)}")
 
 
 def digest(text: str) -> str:
@@ -47,6 +47,7 @@ def _stem(path: str) -> str:
     return os.path.splitext(os.path.basename(path))[0] or "store"
 
 
-def _state_folder() -> str:
+def state_folder() -> str:
+    """The folder for what programs of this user keep between runs."""
     given = os.environ.get(STATE_VARIABLE, "")
     return given if os.path.isabs(given) else os.path.expanduser("~/.local/state")

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from .call_hooks import CallHooks
 from .configured_servers import configured
 from .recalled_tools import recall
 from .session_servers import SessionServers
@@ -28,13 +29,15 @@ async def recall_tools(bound: Bound, owner: Owner, local_code: LocalCode, place:
 
 
 async def begin(driven: Driven, bound: Bound, closed: Callable[[], bool]) -> None:
-    """Connects the servers of a session that is about to be driven. Nothing of them is left if that is cut off, or the
-    runtime was closed meanwhile."""
+    """Begins to connect the servers of a session that is about to be driven, and waits for none. Nothing of them is
+    left if that is cut off, or the runtime was closed meanwhile."""
     config = bound.agent.mcp_config
     assert config is not None, "the agent has servers"
     servers = SessionServers(config, driven.owner, bound, driven.tools, lambda: driven.instructions.place)
     try:
-        await servers.look()
+        plane = await servers.plane()
+        plane.before_call = CallHooks(driven.driver.performer.hooks).ruled
+        await servers.start()
     except BaseException:
         await driven.tools.close()
         raise

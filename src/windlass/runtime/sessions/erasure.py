@@ -7,13 +7,15 @@ from windlass.events.sessions import ContentErased
 from windlass.runtime.host.drive_tasks import DriveTasks
 from windlass.runtime.host.opener import Opener
 from windlass.runtime.host.slot_table import Slots
-from windlass.store.base import Key
+from windlass.store.base import Key, Store
+from windlass.store.elsewhere import elsewhere_of
 
 
 class Erasure:
     """Erases contents of sessions that this process can own."""
 
-    def __init__(self, slots: Slots, opener: Opener, tasks: DriveTasks) -> None:
+    def __init__(self, store: Store, slots: Slots, opener: Opener, tasks: DriveTasks) -> None:
+        self._elsewhere = elsewhere_of(store)
         self._slots = slots
         self._opener = opener
         self._tasks = tasks
@@ -21,6 +23,9 @@ class Erasure:
     async def erase(self, key: Key, seq: int, *, by: str, why: str) -> None:
         """Erases the content of one event. Raises `UsageError` if the session is at work or driven elsewhere,
         `NotFound` if its own log has no such event."""
+        if self._elsewhere is not None:
+            await self._elsewhere.erase(key, seq, why=why)
+            return
         driven = await self._opener.ensure_driven(key)
         if driven is None:
             raise UsageError(f"nothing can be erased from here: {await self._opener.why_not(key)}")

@@ -11,12 +11,14 @@ from windlass.runtime.api.open_things import seq_in
 from windlass.runtime.host.opener import Opener
 from windlass.runtime.streams.log_reader import LogReader
 from windlass.store.base import Key, Origin, Store
+from windlass.store.elsewhere import elsewhere_of
 
 
 class Forks:
     """Makes forks."""
 
     def __init__(self, store: Store, log: LogReader, opener: Opener) -> None:
+        self._elsewhere = elsewhere_of(store)
         self._store = store
         self._log = log
         self._opener = opener
@@ -27,6 +29,9 @@ class Forks:
         already."""
         if reopen is not None and at_seq is not None:
             raise UsageError("a fork begins at a record or reopens a request: leave at_seq or reopen out")
+        if self._elsewhere is not None:
+            await self._elsewhere.fork(key, branch, at_seq=at_seq, reopen=reopen)
+            return
         boundary = await (self._log.boundary(key, at_seq) if reopen is None else self._asked(key, reopen))
         head = await self._store.log.head(key)
         if at_seq is not None and head is not None and at_seq > head.seq:

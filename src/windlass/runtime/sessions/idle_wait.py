@@ -119,7 +119,7 @@ class Rest:
         told."""
         driven = self._slots.driven_at(key)
         sure = driven is not None and not driven.owner.stale
-        return None if sure else self._poll_ms / 1000
+        return None if sure else self._slots.patience_s(key, self._poll_ms / 1000)
 
     async def _until_ended(self, key: Key, listener: Subscription) -> bool:
         """Waits until it is worth looking again; False if the listener is over."""

@@ -105,7 +105,8 @@ class RunResults:
         """Waits for the next record, for a moment: a client may also leave without a word."""
         listener = self._slots.subscribe(key, live=False)
         try:
-            if await listener.next_or_look(self._poll_ms / 1000) is None and not listener.lagging:
+            patience_s = self._slots.patience_s(key, self._poll_ms / 1000)
+            if await listener.next_or_look(patience_s) is None and not listener.lagging:
                 raise closed_meanwhile(key)
         finally:
             self._slots.leave(key, listener)

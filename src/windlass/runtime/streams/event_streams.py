@@ -20,6 +20,9 @@ from .log_reader import LogReader
 from .record import Record
 from .subscribers import LOOK, Look, Subscription, Told
 
+FEED_S = 10.0
+"""How long a command waits for the stream of what follows from it, if another process tells of that."""
+
 
 class EventStreams:
     """Hands the events of sessions to readers."""
@@ -43,14 +46,17 @@ class EventStreams:
         """Sends a command and gives what follows, until its terminal; of one that was taken before, what followed."""
         listener = self._slots.subscribe(key)  # at once: a slot without listeners may be gone after the next await
         try:
+            feeds = self._slots.feeds
+            fed = feeds is not None and await feeds.ready(key, FEED_S)
+            listener.looked()
             head = await self._log.head(key)
             after = head.seq if head is not None else 0
             before = await self._log.taken_at(key, command_id)
             if before is not None:
                 after = before - 1
             await send()
-            # What a driver of this process has written since, the listener has heard.
-            heard = before is None and key in self._slots.driven
+            # What a driver of this process has written since, or somebody else tells of, the listener has heard.
+            heard = before is None and (fed or key in self._slots.driven)
             async for told in self._merged(key, listener, after, heard=heard):
                 yield told
                 if isinstance(told, Record) and ends(told.event, command_id):
@@ -83,7 +89,8 @@ class EventStreams:
             yield StreamTruncated(reason="disconnected", cursor=cursor, after_seq=after)
 
     async def _next(self, key: Key, listener: Subscription) -> Told | Look | None:
-        return await listener.next_or_look(None if key in self._slots.driven else self._poll_ms / 1000)
+        waits = None if key in self._slots.driven else self._slots.patience_s(key, self._poll_ms / 1000)
+        return await listener.next_or_look(waits)
 
 
 def ends(event: Event, command_id: str) -> bool:

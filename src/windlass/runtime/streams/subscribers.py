@@ -122,6 +122,10 @@ class Subscription:
         self._look = True
         self.wake()
 
+    def looked(self) -> None:
+        """The reader knows where the log ends now."""
+        self._look = False
+
     def close(self) -> None:
         self._closed = True
         self._hub.leave(self)

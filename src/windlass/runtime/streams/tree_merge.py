@@ -17,8 +17,9 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from windlass.events.base import Command, Event
-from windlass.events.children import ChildFinished, ChildMoved, ChildStarted
 from windlass.events.live import Live
+from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.children import ChildFinished, ChildMoved, ChildStarted
 from windlass.runtime.trees.tree_rows import key_at, place_of, scope_of
 from windlass.store.base import Key
 
@@ -176,7 +177,7 @@ class TreeMerge:
 
     def _cause(self, branch: Branch, event: Event) -> tuple[Branch, int] | None:
         """The record of another session that comes before this one."""
-        if isinstance(event, ChildFinished | ChildMoved):
+        if isinstance(event, ChildFinished | ChildMoved | ChildSettled):
             below = self.branches.get(scope_of(self._key.session, event.child_id))
             return (below, event.child_seq) if below is not None and below.seq < event.child_seq else None
         if isinstance(event, Command) and branch.scope and event.command_id.startswith(("stop:", "told:")):

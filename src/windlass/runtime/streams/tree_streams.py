@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from windlass.events.children import ChildFinished
 from windlass.events.errors import UsageError
 from windlass.events.live import Live, StreamTruncated
+from windlass.events.trees.children import ChildFinished
 from windlass.runtime.trees.tree_rows import rows_below, scope_of
 from windlass.store.base import Key, Store
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from windlass.events.base import Event
-from windlass.events.children import ChildBody, ChildFinished
 from windlass.events.commands import PromptBody, PromptReceived
 from windlass.events.runs import RunFailed, Terminal
 from windlass.events.stored import codec
 from windlass.events.stored.known_secrets import SECRETS
+from windlass.events.trees.children import ChildBody, ChildFinished
 from windlass.events.turns import ModelReplied
 from windlass.events.values.blocks import Text
 from windlass.kernel.part import Send

@@ -7,21 +7,27 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from windlass.events.base import Command
-from windlass.events.children import ChildBody, ChildOpened, ChildStarted
 from windlass.events.commands import CommandRefused
 from windlass.events.errors import Refused, StoreError, UsageError
 from windlass.events.tools.calls import ToolCancelled, ToolDenied
+from windlass.events.trees.children import ChildBody, ChildOpened, ChildStarted
 from windlass.events.values.blocks import Text
+from windlass.events.values.isolation import Worktree, strictest
 from windlass.events.values.items import HistoryItem
 from windlass.kernel import log
+from windlass.kernel.phases import Asked
 from windlass.runtime.drive.children import NO_CHILDREN, finished
 from windlass.runtime.drive.effect_outcome import Done
+from windlass.runtime.flows.submission import Submission
 from windlass.runtime.streams.log_reader import LogReader
-from windlass.runtime.workspace.folder import recorded_folder
+from windlass.runtime.workspace.folder import Folder, recorded_folder
 from windlass.store.base import Key
 
-from .specialists import inherited
+from .session_worktree import folder_in, identity_of, made_for, name_of
+from .specialists import inherited, isolation_of, repository_of
 from .tree_rows import rows_below, scope_of
 
 if TYPE_CHECKING:
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     from windlass.kernel.state import State
     from windlass.runtime.bind.agent_registry import BoundAgents
     from windlass.runtime.bind.bound_agent import Bound
+    from windlass.runtime.commands.sender import Sender
     from windlass.runtime.host.host_settings import HostSettings
     from windlass.runtime.host.opener import Opener
     from windlass.runtime.host.ports import Ports
@@ -37,6 +44,9 @@ if TYPE_CHECKING:
     from windlass.store.base import Store
 
 OPENED_TOKENS = 24
+ENDING_MS = 5_000
+"""How long the ends of children that were stopped are waited for by whoever waits for their parent, or leaves."""
+LOOK_MS = 10
 
 
 class Trees:
@@ -49,6 +59,17 @@ class Trees:
         self._ports = ports
         self._settings = settings
         self.opener: Opener | None = None
+        self.sender: Sender | None = None
+
+    def submission(self, owner: Owner) -> Submission:
+        """What adds nodes to the workflow that a session works for."""
+
+        async def send(key: Key, command: Command) -> None:
+            assert self.sender is not None, "the host is put together"
+            self.ask_for(owner.key, key)
+            await self.sender.send(key, command)
+
+        return Submission(owner, self.store, self._ports, send)
 
     def of(self, owner: Owner, bound: Bound) -> SessionChildren:
         """The children of one session."""
@@ -95,6 +116,29 @@ class Trees:
                 raise UsageError("this runtime is closed: open another one")
             await self._ports.sleep_ms(self._settings.poll_ms // 10 + 1)
 
+    async def quiet(self, key: Key | None = None, most_ms: int | None = None) -> None:
+        """Waits for the ends of children that were stopped here, so that the log of each parent tells them; of all
+        sessions that are driven here, or of one and those below it. Not for ever: what is not told by then is owed."""
+        left_ms = ENDING_MS if most_ms is None else min(most_ms, ENDING_MS)
+        while left_ms > 0 and self.ending(key):
+            await self._ports.sleep_ms(LOOK_MS)
+            left_ms -= LOOK_MS
+
+    def ending(self, key: Key | None = None) -> bool:
+        """Whether a child is about to end whose parent is driven here. One that waits for a person is not."""
+        for slot in self.slots.driven:
+            driven, name = slot.driven, slot.key.session
+            within = key is None or slot.key == key or name.startswith(f"{key.session}~")
+            if driven is None or not within or not driven.at_work:
+                continue
+            for child in driven.owner.state.children.ending:
+                below = self.slots.driven_at(Key(slot.key.tenant, child.child_id))
+                if below is None and child.agent in self.agents:
+                    return True
+                if below is not None and not isinstance(below.owner.state.phase, Asked):
+                    return True
+        return False
+
     async def goes_on(self, key: Key, state: State) -> bool:
         """Whether a session that rests as its children do is about to go on: one of them is at work, or has something
         to read."""
@@ -135,7 +179,7 @@ class SessionChildren:
     async def ended(self, effect: StartChild) -> Done | Command | None:
         """Begins the child unless it has begun, and has it driven; its end comes as a message."""
         why = await self._begun(effect)
-        if why:
+        if why and not effect.settles:
             return finished(effect, ChildBody(content=(Text(text=why),)), status="error", tokens=OPENED_TOKENS)
         self._owner.ports.point("child_begun")
         if effect.mode != "foreground" and not effect.opened:
@@ -173,6 +217,10 @@ class SessionChildren:
         call = state.calls.by_id.get(effect.call_id)
         slot = trees.slots.get(self._owner.key)
         folder = (slot.folder if slot is not None else None) or recorded_folder(state.workspace.folder)
+        isolation = strictest(state.setup.options.isolation, isolation_of(bound.agent, folder), effect.isolation)
+        worktree = None
+        if isolation == "worktree":
+            worktree, folder = await self._worktree(key, folder, bound)
         if folder is not None:
             trees.slots.place(key, folder)
         birth = Birth(
@@ -186,12 +234,25 @@ class SessionChildren:
             bound=bound,
             title=(call.node if call is not None else "") or bound.agent.display_name or bound.agent.name,
             history=await self._history() if effect.context == "forked" else (),
-            options=inherited(state, bound.agent, effect),
+            options=inherited(state, bound.agent, effect, isolation),
             labels=effect.labels,
             birth=birth,
+            worktree=worktree,
         )
         assert trees.opener is not None
         await trees.opener.begin(key, beginning)
+
+    async def _worktree(self, key: Key, folder: Folder | None, bound: Bound) -> tuple[Worktree, Folder]:
+        """The worktree of a child, made unless it is there, and the folder in it that the child works in: the place
+        that its parent works in."""
+        found = repository_of(folder)
+        if folder is None or found is None:
+            raise UsageError("it was to work in a worktree of its own, and this session works in no git repository")
+        state = self._owner.state
+        name = name_of(key.session, identity_of(self._trees.store), key.tenant, str(state.started_ms))
+        worktree = await made_for(name, found, bound.agent)
+        self._owner.ports.point("worktree_made")
+        return worktree, msgspec.structs.replace(folder, path=folder_in(worktree, folder.path))
 
     async def _history(self) -> Sequence[HistoryItem]:
         """What the parent has seen, but for what is open."""

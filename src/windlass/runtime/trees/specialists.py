@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from windlass.events.errors import UsageError
+from windlass.events.values.isolation import Isolation
 from windlass.events.values.specs import Limits, Policy, Rule, SessionOptions, Spawning, ToolSpec
+from windlass.kernel.parts.flows import nodes
+from windlass.runtime.workspace import git
 from windlass.tools.tool import AnyTool, Options, Tool
 
 if TYPE_CHECKING:
@@ -16,16 +20,27 @@ if TYPE_CHECKING:
     from windlass.kernel.effects import StartChild
     from windlass.kernel.state import State
     from windlass.runtime.api.agent import Agent
+    from windlass.runtime.workspace.folder import Folder
 
 SPAWN = "spawn"
 READING = ("explore", "plan", "verify")
 """Roles whose child sessions only read."""
+LOOKING = ("read", "list", "glob", "grep")
 ROLE_TOOLS: dict[str, tuple[str, ...]] = {
-    "explore": ("read", "list", "glob", "grep"),
-    "plan": ("read", "list", "glob", "grep"),
-    "verify": ("read", "list", "glob", "grep"),
+    "explore": LOOKING,
+    "plan": LOOKING,
+    "verify": LOOKING,
+    "orchestrate": LOOKING,
+    "implement": (*LOOKING, "write", "edit", "shell"),
 }
 """What a specialist has if no tools are given to it."""
+ROLE_ISOLATION: dict[str, Isolation] = {
+    "explore": "read_only",
+    "plan": "read_only",
+    "verify": "read_only",
+    "implement": "worktree",
+}
+"""How a specialist is kept apart if nobody says so; the others share their parent's folder."""
 STRICT = ("allow", "standard", "ask", "deny")
 READ_ONLY = Rule(action="deny", traits=("write", "execute"), name="read_only", reason="its role only reads")
 
@@ -56,6 +71,11 @@ def parameters(names: list[str]) -> dict[str, Any]:
             "task": {"type": "string", "minLength": 1, "description": "All that it needs to know."},
             "mode": {"type": "string", "enum": ["foreground", "background", "detached"]},
             "context": {"type": "string", "enum": ["fresh", "forked"], "description": "forked: it sees what you saw."},
+            "isolation": {
+                "type": "string",
+                "enum": ["worktree", "read_only"],
+                "description": "worktree: its changes are made on a branch of their own first.",
+            },
             "limits": {
                 "type": "object",
                 "properties": dict.fromkeys(("tokens", "cost_nanos", "turns", "calls", "children"), count),
@@ -78,25 +98,48 @@ def spawning_of(spec: ToolSpec, args: JsonObject) -> Spawning | None:
         mode=args.get("mode", "foreground"),
         context=args.get("context", "fresh"),
         limits=msgspec.convert(limits, Limits) if limits is not None else None,
+        isolation=args.get("isolation"),
     )
 
 
-def inherited(state: State, agent: Agent, effect: StartChild) -> SessionOptions:
+def isolation_of(agent: Agent, folder: Folder | None) -> Isolation | None:
+    """How a specialist is kept apart: as its author says, else as its role does. A worktree that only the role wants is
+    left out if there is no repository."""
+    if agent.isolation is not None:
+        return agent.isolation
+    wanted = ROLE_ISOLATION.get(agent.role)
+    return None if wanted == "worktree" and repository_of(folder) is None else wanted
+
+
+def repository_of(folder: Folder | None) -> str | None:
+    """The top of the repository that a folder lies in."""
+    found = git.find(folder.path)[0] if folder is not None else None
+    return found.root if found is not None else None
+
+
+def inherited(state: State, agent: Agent, effect: StartChild, isolation: Isolation) -> SessionOptions:
     """What a child session has otherwise than its agent says: all that its parent may not do either, and its slice."""
     return SessionOptions(
-        policy=narrowed(agent.policy, state.gate.policy, reads=agent.role in READING),
+        policy=narrowed(agent.policy, state.gate.policy, reads=agent.role in READING, locked=nodes.locks(state.flow)),
         limits=effect.slice,
         mode="plan" if state.setup.mode == "plan" else None,
         quarantine=effect.quarantine,
         sandbox=state.setup.options.sandbox,
+        isolation=isolation if isolation != "shared" else None,
     )
 
 
-def narrowed(own: Policy, parent: Policy, *, reads: bool = False) -> Policy:
+def narrowed(
+    own: Policy, parent: Policy, *, reads: bool = False, locked: Mapping[str, str] = MappingProxyType({})
+) -> Policy:
     """The policy of a child: its own, with whatever its parent denies or asks about, and the stricter of both in all
-    that no rule speaks of. What its parent allows is not allowed by that."""
+    that no rule speaks of. What its parent allows is not allowed by that. `locked` are tools that a phase of the
+    workflow has yet to unlock."""
     stricter = [msgspec.structs.replace(rule, missing_ok=True) for rule in parent.rules if rule.action != "allow"]
     more = [READ_ONLY] if reads else []
+    for tool, phase in locked.items():
+        why = f"it is locked until the phase {phase!r} of the workflow has passed"
+        more.append(Rule(action="deny", tool=tool, name="locked", reason=why, missing_ok=True))
     return Policy(
         rules=(*own.rules, *stricter, *more),
         default=max(own.default, parent.default, key=STRICT.index),

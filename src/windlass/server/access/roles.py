@@ -12,6 +12,7 @@ from windlass.events.questions import AnswerReceived
 from windlass.events.tools.calls import ToolSettled
 from windlass.events.tools.labels import LabelsDeclassified
 from windlass.events.tools.permissions import PermissionApproved, PermissionDenied
+from windlass.events.trees.machines import MachineReceived
 
 Role = Literal["read", "drive", "approve", "admin"]
 """`read`: look at sessions. `drive`: begin them and talk to them. `approve`: answer what they ask of people, and widen
@@ -33,6 +34,8 @@ def role_for(command: Command) -> Role:
     match command:
         case ChangeReceived(change=ChangeGrants() | ChangeMode() | ChangeSettings()):
             return "approve"
+        case MachineReceived(state=name) if name:
+            return "approve"  # it may be past a state in which a person decides
         case PromptReceived(options=options) if options is not None and options.limits is not None:
             return "approve"
         case _:

@@ -12,6 +12,7 @@ import msgspec
 from windlass.protocol.wire_schema import PLACE, components
 from windlass.server.problems import ProblemBody
 from windlass.server.route import Route
+from windlass.store.remote.questions import QUESTIONS
 
 from .route_list import ROUTES
 
@@ -32,6 +33,14 @@ OWN: dict[str, Schema] = {
     "Text": {"type": "string"},
     "Bytes": {"type": "string", "format": "binary"},
     "Document": {"type": "object"},
+    "StoreQuestion": {
+        "description": "A method of the store and what it is given.",
+        "anyOf": [{"$ref": f"{PLACE}api.{kind.__name__}"} for kind in QUESTIONS],
+        "discriminator": {
+            "propertyName": "do",
+            "mapping": {str(kind.__struct_config__.tag): f"{PLACE}api.{kind.__name__}" for kind in QUESTIONS},
+        },
+    },
     "EventStream": {"type": "string", "description": "Server-sent events: `record`, `live` and `requests`."},
     "RecordPage": {
         "description": "Records of a log, the cursor behind the last, and whether there are more now.",
@@ -68,7 +77,9 @@ PROBLEM_WORDS = {
 def openapi() -> Schema:
     """The document."""
     types = [kind for route in ROUTES for kind in (route.takes, route.gives) if isinstance(kind, type)]
-    _, made = msgspec.json.schema_components([*dict.fromkeys(types), ProblemBody], ref_template=PLACE + "api.{name}")
+    _, made = msgspec.json.schema_components(
+        [*dict.fromkeys(types), *QUESTIONS, ProblemBody], ref_template=PLACE + "api.{name}"
+    )
     paths: dict[str, Schema] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)

@@ -92,7 +92,7 @@ async def compare(call: Call) -> Answer:
     other = call.key("other_id")
     await session.runtime.get(other.session)
     found = await compare_sessions(session.runtime.store, session.key, other)
-    lines = found.difference(session.session_id, other.session)
+    lines = await asyncio.to_thread(found.difference, session.session_id, other.session)
     return told(Difference(same=found.same, difference=lines))
 
 
@@ -111,7 +111,7 @@ async def replay_session(call: Call) -> Answer:
             done = await replay(store, await read_point(store, session.key), agent, plan)
     except TimeoutError:
         raise Problem(409, "slow", f"the replay took longer than {call.limits.replay_s:g} s and was left") from None
-    lines = done.comparison.difference(done.replayed, done.session)
+    lines = await asyncio.to_thread(done.comparison.difference, done.replayed, done.session)
     return told(
         Replayed(
             replayed=done.replayed,

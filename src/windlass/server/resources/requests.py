@@ -25,6 +25,7 @@ from windlass.store.base import Key
 
 KEY = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
 """What an Idempotency-Key may be. Ids that the runtime makes for messages of its own have a colon."""
+KEY_WORDS = "has up to 100 letters, digits, '_', '-' and '.'"
 KEY_HEADER = Parameter(
     name="Idempotency-Key",
     words="The id of the command. The same sent again is acknowledged again, and nothing happens; a key of another "
@@ -153,12 +154,20 @@ def _command_id(call: Call, session: Session) -> str:
     if given is None:
         return session.runtime.ports.fresh_id()
     if not KEY.match(given):
-        raise Problem(400, "usage", "an Idempotency-Key has up to 100 letters, digits, '_', '-' and '.'")
+        raise Problem(400, "usage", f"an Idempotency-Key {KEY_WORDS}")
     return given
 
 
 async def _accepted(session: Session, command_id: str, kind: type[Command], actor: str) -> Answer:
     """The acknowledgement of a command that is kept. Raises `Problem` if another one was kept under its id before."""
+    seq = await taken_seq(session, command_id, kind, actor)
+    accepted = Accepted(command_id=command_id, session_id=session.session_id, seq=seq)
+    return told(accepted, 200 if seq is not None else 202)
+
+
+async def taken_seq(session: Session, command_id: str, kind: type[Command], actor: str) -> int | None:
+    """The record that a command was taken in; None if it waits in the inbox. Raises `Problem` if another one was kept
+    under its id before."""
     log = session.runtime.host.log
     seq = await log.taken_at(session.key, command_id)
     if seq is not None:
@@ -168,8 +177,7 @@ async def _accepted(session: Session, command_id: str, kind: type[Command], acto
                 f"the key {command_id!r} is that of another command, in record {seq}: nothing was done; use another key"
             )
             raise Problem(409, "key_reused", why)
-    accepted = Accepted(command_id=command_id, session_id=session.session_id, seq=seq)
-    return told(accepted, 200 if seq is not None else 202)
+    return seq
 
 
 ROUTES = (

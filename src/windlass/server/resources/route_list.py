@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from windlass.server.route import Route, Routes
 
-from . import blobs, host, operator_verbs, requests, sessions
+from . import blobs, host, operator_verbs, requests, sessions, store
 
 ROUTES: tuple[Route, ...] = (
     *host.ROUTES,
@@ -13,6 +13,7 @@ ROUTES: tuple[Route, ...] = (
     *requests.ROUTES,
     *operator_verbs.ROUTES,
     *blobs.ROUTES,
+    *store.ROUTES,
 )
 
 TABLE = Routes(ROUTES)

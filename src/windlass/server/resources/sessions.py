@@ -140,10 +140,15 @@ async def follow_events(call: Call) -> EventStream:
     after = call.headers.get("last-event-id") or call.query.get("after") or None
     seq = await session.runtime.host.cursors.seq_of(session.key, after)
     asked = await open_requests(session)
-    first = b""
-    if asked.permissions or asked.questions:
-        first = b"event: requests\ndata: %s\n\n" % told(asked).body
-    return EventStream(call.server, session, call.token, seq, live=call.flag("live", True), first=first)
+    is_open = bool(asked.permissions or asked.questions)
+    return EventStream(
+        call.server,
+        session,
+        call.token,
+        seq,
+        live=call.flag("live", True),
+        asked=told(asked).body if is_open else b"",
+    )
 
 
 async def get_result(call: Call) -> Answer:

@@ -51,6 +51,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     job: Background | None = None
     """The command goes on in the background, as this job."""
     blobs: tuple[Blob, ...] = ()
+    hooks: tuple[HookRuling, ...] = ()
+    """What hooks ruled where the call was made."""
 
     def fact(
         self,
@@ -63,6 +65,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     ) -> ToolFinished | ToolTimedOut | ToolSuspended | JobStarted:
         """The fact that says so. `tokens` is the caller's estimate of the content; `settle` says whether a person is
         asked about a call whose outcome is unknown."""
+        hooks = (*self.hooks, *hooks)
         if self.job is not None:
             return JobStarted(
                 call_id=call_id,

@@ -10,12 +10,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Awaitable, Generator, Iterator
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 _inside: contextvars.ContextVar[asyncio.Task[Any] | None] = contextvars.ContextVar("windlass_inside", default=None)
 """The task whose foreign code runs here. Callbacks, timers and tasks inherit it from the code that made them."""
+
+
+class AtOnce:
+    """What is awaited and is there already: nothing, without a coroutine made for it."""
+
+    if TYPE_CHECKING:
+
+        def __await__(self) -> Generator[Any, None, None]: ...
+    else:
+        __await__ = staticmethod(().__iter__)
+
+
+AT_ONCE: Awaitable[None] = AtOnce()
 
 
 class CancelledItself(Exception):
@@ -88,7 +101,7 @@ class Foreign:
         """`task` is the current one, if the caller has looked it up already."""
         self._task = task
 
-    async def __aenter__(self) -> None:
+    def __aenter__(self) -> Awaitable[None]:
         task = self._task
         if task is None:
             self._task = task = asyncio.current_task()
@@ -97,18 +110,24 @@ class Foreign:
         self._stops = stops(task) if self._cancelling else 0
         # Within foreign code of the same task it is set already; to set it again would cost more than all the rest.
         self._token = _inside.set(task) if _inside.get() is not task else None
+        return AT_ONCE
 
-    async def __aexit__(
+    def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    ) -> Awaitable[None]:
         if kind is GeneratorExit:
-            return  # the task is taken apart, perhaps from another context
+            return AT_ONCE  # the task is taken apart, perhaps from another context
         task = self._task
         assert task is not None
         if kind is None and not task.cancelling():  # nobody has cancelled anything
             if self._token is not None:
                 _inside.reset(self._token)
-            return
+            return AT_ONCE
+        return self._put_right(task, kind, error)
+
+    async def _put_right(
+        self, task: asyncio.Task[Any], kind: type[BaseException] | None, error: BaseException | None
+    ) -> None:
         try:
             if isinstance(task, StoppableTask) and (task.cancelling() or kind is asyncio.CancelledError):
                 await self._undo(task)

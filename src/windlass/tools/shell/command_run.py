@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Literal
 
+import msgspec
+
 from windlass.events.values.blocks import ResultBlock, Terminal, Text, Value
 from windlass.events.values.ids import job_id
 from windlass.tools.context import ToolContext, ToolError
@@ -38,6 +40,9 @@ class Command(Value, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     note: str = ""
     """What is said before its output."""
+    success_codes: tuple[int, ...] = (0,)
+    late: Literal["goes_on", "ends"] = "goes_on"
+    """What becomes of it if it takes too long: it goes on as a background job, or is ended."""
 
 
 async def run_command(ctx: ToolContext, command: Command) -> ToolResult | Background:
@@ -64,6 +69,8 @@ async def run_command(ctx: ToolContext, command: Command) -> ToolResult | Backgr
         async with asyncio.timeout(command.timeout_ms / 1000):
             end = await host.ended(name)
     except TimeoutError:
+        if command.late == "ends":
+            return await _ended_late(host, name, command)
         return _going_on(command, name, (Terminal(text=await _printed(host, name), cwd=command.cwd),))
     except BaseException:
         await _give_up(host, name)
@@ -84,6 +91,14 @@ async def _still_opened(ctx: ToolContext) -> None:
     if offer.problem is not None or offer.access != ctx.access:
         told = "what was to be opened for this command is not any more what was agreed to: call again"
         raise ToolError(told, code="access_changed")
+
+
+async def _ended_late(host: JobHost, name: str, command: Command) -> ToolResult:
+    """The result of a command that is ended because its time is over."""
+    printed = await _printed(host, name)
+    await _give_up(host, name)
+    told = f"{printed}\n[it was ended after {command.timeout_ms / 1000:g} s]"
+    return ToolResult(value=Terminal(text=bounded_text(told), cwd=command.cwd), ok=False, error_code="timeout")
 
 
 async def _to_its_end(host: JobHost, name: str, starting: Any) -> None:
@@ -116,7 +131,10 @@ async def _without_jobs(ctx: ToolContext, command: Command, holds: Capabilities)
     if ended.timed_out:
         printed += f"\n[it was ended after {command.timeout_ms / 1000:g} s]"
     hint = "" if ended.ok else refusal_hint(printed, holds, ctx.access)
-    return _told(command, printed, ended.exit_code, hint, ok=ended.ok)
+    well = not ended.timed_out and ended.exit_code in command.success_codes
+    result = _told(command, printed, ended.exit_code, hint, ok=well)
+    late = ended.timed_out and command.late == "ends"
+    return msgspec.structs.replace(result, error_code="timeout") if late else result
 
 
 def _result(command: Command, end: JobEnd, printed: str, hint: str) -> ToolResult:
@@ -125,7 +143,8 @@ def _result(command: Command, end: JobEnd, printed: str, hint: str) -> ToolResul
     if end.left:
         what = "a process" if end.left == 1 else f"{end.left} processes"
         printed += f"\n[{what} that it left running ended with it: background=true lets a command go on]"
-    return _told(command, printed, end.exit_code, hint, ok=end.status == "completed")
+    well = end.status in ("completed", "failed") and end.exit_code in command.success_codes
+    return _told(command, printed, end.exit_code, hint, ok=well)
 
 
 def _told(command: Command, printed: str, exit_code: int | None, hint: str, *, ok: bool) -> ToolResult:

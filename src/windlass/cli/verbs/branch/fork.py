@@ -66,6 +66,9 @@ async def fork(args: argparse.Namespace, store: Store, key: Key) -> int:
     if args.reopen:
         put(f"  windlass show {shell_lines.word(made.session_id)}{shell_lines.at(args)}")
         return 0
+    if await stores.flow_of(store, key):
+        put(f"  {shell_lines.flow_of(made.session_id, args)}")
+        return 0
     agent = (await stores.row_of(store, key)).agent
     what = "" if reopen else " 'what to do now'"
     put(f"  {shell_lines.run_of(agent, made.session_id, args)}{what}")

@@ -57,6 +57,7 @@ async def replay(args: argparse.Namespace) -> Replay:
     from windlass.runtime.operate.replay import ReplayPlan, WithinRun
     from windlass.runtime.operate.replay import replay as run_again
 
+    options.here_only(args, "a replay")
     async with stores.opened(args) as store:
         key = await stores.session_key(store, args)
         whole = await read_point(store, key)

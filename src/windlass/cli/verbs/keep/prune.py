@@ -54,6 +54,7 @@ async def prune(args: argparse.Namespace) -> tuple[list[IndexRow], dict[str, lis
     from windlass.runtime.operate.session_removal import remove_session
     from windlass.store.base import Key, Query
 
+    options.here_only(args, "pruning")
     before = stores.now_ms() - age_ms(args.older_than)
     query = Query(
         tenant=args.tenant, states=("idle",), agent=args.agent, updated_before_ms=before, limit=stores.FIND_MAX

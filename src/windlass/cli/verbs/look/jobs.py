@@ -86,6 +86,7 @@ async def tail(args: argparse.Namespace, store: Store, key: Key, name: str) -> i
     from windlass.runtime.operate.session_jobs import jobs_on_this_machine
     from windlass.tools.shell.shown_output import shown_text
 
+    options.here_only(args, "looking at what a job has printed")
     host = jobs_on_this_machine(options.place_of(args), store, key)
     printed = await host.output(name, -TAIL_BYTES, TAIL_BYTES)
     if printed.offset:
@@ -104,5 +105,6 @@ async def kill(args: argparse.Namespace, store: Store, key: Key, name: str) -> i
 
     command = KillReceived(command_id=identity.fresh_command_id(), actor=identity.actor(), job_id=name)
     code = await command_delivery.send(store, key, command, f"kill: job {name} ends, with all that it started", args)
-    await jobs_on_this_machine(options.place_of(args), store, key).stop(name, "killed")
+    if not options.url_of(args):
+        await jobs_on_this_machine(options.place_of(args), store, key).stop(name, "killed")
     return code

@@ -39,9 +39,9 @@ async def show(args: argparse.Namespace, store: Store, key: Key) -> int:
     """Prints it."""
     import sys
 
-    from windlass.cli import shell_lines
+    from windlass.cli import shell_lines, stores
     from windlass.cli.screen import lease_holders
-    from windlass.cli.screen.session_summary import about, how_to_go_on, open_questions
+    from windlass.cli.screen.session_summary import about, how_to_go_on, keys_wanted, open_questions
     from windlass.cli.screen.tracebacks import raised_lines
     from windlass.cli.terminal.text import Paint, put, tell, tell_json
     from windlass.runtime.operate.disk_room import no_room
@@ -67,8 +67,9 @@ async def show(args: argparse.Namespace, store: Store, key: Key) -> int:
         tell(line, indent=" " * LABEL_WIDTH)
     lines = open_questions(asking, shell_lines.at(args), answers)
     if not lines or (answers and not driver):
-        lines += ["", *how_to_go_on(point, args, held=bool(driver), answered=bool(answers))]
-    for line in (*raised_lines(point, shell_lines.at(args), Paint()), *lines):
+        flow_id = await stores.flow_of(store, key)
+        lines += ["", *how_to_go_on(point, args, held=bool(driver), answered=bool(answers), flow_id=flow_id)]
+    for line in (*raised_lines(point, shell_lines.at(args), Paint()), *keys_wanted(asking), *lines):
         put(line)
     return 0
 

@@ -173,6 +173,8 @@ async def of_store(args: argparse.Namespace) -> list[Finding]:
     from windlass.events.errors import WindlassError
 
     place = options.place_of(args)
+    if options.url_of(args):
+        return [("remark", "store", f"{place} is a server: stores are looked at on their own machine, with --store")]
     if not options.is_there(place):
         return [("remark", "store", f"there is none at {place!r} yet: 'windlass run' begins one")]
     try:

@@ -1,9 +1,11 @@
-"""`windlass mcp`: which MCP servers are known, what one offers, and trust."""
+"""`windlass mcp`: which MCP servers are known, what one offers, and trust; and agents served as one."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Any
+
+from windlass.cli import mcp_serve
 
 if TYPE_CHECKING:
     from windlass.mcp.server import McpServer
@@ -15,20 +17,32 @@ EXAMPLES = """examples:
   windlass mcp show time                  how it is reached, and its tools as they are trusted
   windlass mcp trust time                 show what changed since it was trusted, and trust it as it was seen last
   windlass mcp trust time .mcp.json       start it, and trust it as it is now
+  windlass mcp serve clerk.py             the agents of a file as MCP tools, for the client that starts this
+  windlass mcp serve clerk.py --http      the same over HTTP, on loopback; every request needs a token
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Describes the verb."""
     parser.epilog = EXAMPLES
-    parser.add_argument("what", metavar="WHAT", choices=("list", "show", "trust"), help="list, show or trust")
-    parser.add_argument("more", metavar="MORE", nargs="*", help="of show and trust: NAME; then files of servers")
+    parser.add_argument(
+        "what", metavar="WHAT", choices=("list", "show", "trust", "serve"), help="list, show, trust or serve"
+    )
+    parser.add_argument(
+        "more",
+        metavar="MORE",
+        nargs="*",
+        help="of show and trust: NAME; then files of servers; of serve: FILE.py with agents",
+    )
     parser.add_argument("--yes", action="store_true", help="of trust: ask nothing")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    mcp_serve.configure(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Does it."""
+    if args.what == "serve":
+        return mcp_serve.serve(args)
     if args.what == "list":
         return list_servers(args)
     return show(args) if args.what == "show" else trust(args)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from windlass.runtime.api.flows import FlowResult, FlowRun
     from windlass.runtime.flows.flow import Flow
 
+CREDENTIALS = "credentials"
 EXAMPLES = """examples:
   windlass flow check review.yaml                    can it be carried out? what does it do?
   windlass flow run review.yaml --input 'the plan'   carries it out, one line for each node, then the output
@@ -82,21 +83,57 @@ def check(args: argparse.Namespace, flow: Flow) -> int:
 
 async def carry_out(args: argparse.Namespace, flow: Flow) -> int:
     """Carries a workflow out: a line for each node as it comes and goes, then what it gave."""
-    import sys
-
     import windlass
-    from windlass.cli.screen.flow_lines import Progress
-    from windlass.cli.terminal.text import put
 
     async with windlass.open(options.place_to_write(args), agents=[flow], tenant=args.tenant, take_up=False) as runtime:
         begun = await runtime.flow(flow, args.id, input=_input(args.input))
+        await try_keys_again(begun)
         if not args.json:
-            put(f"workflow {begun.flow_id}", sys.stderr)
-            progress = Progress(len(flow.graph.nodes))
-            async for event in begun.progress():
-                put(progress.line(event), sys.stderr, flush=True)
+            await tell_progress(begun, flow)
         result = await begun.result()
-    return told(args, begun, result)
+        keys = await keys_missing(begun, result)
+    return told(args, begun, result, keys)
+
+
+async def try_keys_again(begun: FlowRun) -> None:
+    """Whoever goes on with a workflow means those of its children, too, whose provider had wanted a key."""
+    if not begun.since:
+        return
+    for name in (await begun.result()).waiting_for if await begun.rests() else ():
+        child, what = begun.session.asker(name)
+        if what == CREDENTIALS:
+            await child.wake()
+
+
+async def tell_progress(begun: FlowRun, flow: Flow) -> None:
+    """Says what becomes of each node from now on; how far it had got before is said in one line."""
+    import sys
+
+    from windlass.cli.screen.flow_lines import ENDED, Progress
+    from windlass.cli.terminal.text import put
+    from windlass.cli.terminal.visible_text import spelt
+
+    before = await begun.nodes_at_first()
+    ended = [name for name, status in before.items() if status in ENDED]
+    so_far = f": {len(ended)} of {len(before)} nodes had ended before" if begun.since else ""
+    put(f"workflow {spelt(begun.flow_id)}{so_far}", sys.stderr)
+    if begun.since and not await begun.has_graph(flow.graph):
+        put("it was begun with another graph than this file has, and goes on with that one", sys.stderr)
+    progress = Progress(len(before) or len(flow.graph.nodes), ended)
+    async for event in begun.progress(after=begun.since):
+        put(progress.line(event), sys.stderr, flush=True)
+
+
+async def keys_missing(begun: FlowRun, result: FlowResult) -> list[str]:
+    """For each child session that waits for the key of a provider: which node it works for, and what was said."""
+    lines = []
+    for name in result.waiting_for:
+        child, what = begun.session.asker(name)
+        if what == CREDENTIALS:
+            ended, state = await child.result(), await child.state()
+            why = ended.failure.message if ended.failure is not None else "the provider takes no request without a key"
+            lines.append(f"{state.setup.title} ({state.setup.agent.name}): {why}")
+    return lines
 
 
 def _input(text: str | None) -> Any:
@@ -114,26 +151,45 @@ def _input(text: str | None) -> Any:
         return said
 
 
-def told(args: argparse.Namespace, begun: FlowRun, result: FlowResult) -> int:
+def told(args: argparse.Namespace, begun: FlowRun, result: FlowResult, keys: list[str]) -> int:
     """Prints what came of a workflow; how it ended is the exit code."""
-    import sys
-
-    from windlass.cli.exits import ASKED, FAILED, OK
+    from windlass.cli.exits import ASKED, FAILED, OK, SLEEPING
     from windlass.cli.screen.flow_lines import as_text
-    from windlass.cli.terminal.text import put, tell, tell_json
-    from windlass.cli.terminal.visible_text import spelt, visible
+    from windlass.cli.terminal.text import tell, tell_json
+    from windlass.cli.terminal.visible_text import visible
 
     if args.json:
         tell_json(result)
     elif result.ok:
         tell(visible(as_text(result.output)))
+    else:
+        tell_rest(args, begun, result, keys)
+    return {"completed": OK, "asked": ASKED, "sleeping": SLEEPING}.get(result.status, FAILED)
+
+
+def tell_rest(args: argparse.Namespace, begun: FlowRun, result: FlowResult, keys: list[str]) -> None:
+    """Says why a workflow rests or failed, and the command that goes on with it."""
+    import sys
+
+    from windlass.cli import shell_lines
+    from windlass.cli.terminal.text import put
+    from windlass.cli.terminal.visible_text import spelt
+
+    name, at = shell_lines.word(begun.flow_id), shell_lines.at(args)
+    again = f"  {shell_lines.flow_of(begun.flow_id, args, args.flow)}"
+    if result.status == "sleeping":
+        put("it sleeps until a time:", sys.stderr)
     elif result.status == "asked":
-        waits = ", ".join(result.waiting_for)
-        put(f"it waits for {spelt(waits)}: 'windlass show {spelt(begun.flow_id)}' says for what", sys.stderr)
+        for line in keys:
+            put(f"it waits for a key: {spelt(line)}", sys.stderr)
+        waits = ", ".join(one for one in result.waiting_for if one.rpartition("/")[2] != CREDENTIALS)
+        if waits:
+            put(f"it waits for {spelt(waits)}: 'windlass show {name}{at}' says for what, and how to answer", sys.stderr)
     else:
         why = result.failure.message if result.failure is not None else result.status
         put(f"windlass: {spelt(why)}", sys.stderr)
-    return OK if result.ok else ASKED if result.status == "asked" else FAILED
+        put(f"  windlass wake {name}{at}", sys.stderr)
+    put(again, sys.stderr)
 
 
 def show_file(args: argparse.Namespace, flow: Flow) -> int:
@@ -150,16 +206,15 @@ async def show_session(args: argparse.Namespace) -> int:
     from windlass.cli.terminal.text import put, tell_json
     from windlass.cli.terminal.visible_text import spelt
     from windlass.events.errors import UsageError
-    from windlass.runtime.api.flows import views_of
-    from windlass.runtime.streams.log_reader import LogReader
+    from windlass.runtime.api.flows import kept_flow
 
     async with stores.opened(args) as store:
         key = await stores.session_key(store, args, args.flow)
-        flow = (await LogReader(store).fold(key)).state.flow
-        if flow.graph is None:
-            raise UsageError(f"{key.session!r} is no workflow: 'windlass show {key.session}' shows any session")
-        nodes = await views_of(LogReader(store), key, flow)
-    if drawn(args, flow.graph, {name: node.status for name, node in nodes.items()}):
+        flow = await kept_flow(store, key)
+    if flow is None:
+        raise UsageError(f"{key.session!r} is no workflow: 'windlass show {key.session}' shows any session")
+    graph, nodes = flow
+    if drawn(args, graph, {name: node.status for name, node in nodes.items()}):
         return 0
     if args.json:
         tell_json(nodes)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli import options
@@ -10,6 +12,7 @@ from windlass.cli.exits import ASKED, FAILED, INTERRUPTED, OK, SLEEPING
 
 if TYPE_CHECKING:
     from windlass.cli.interruption import Interruption
+    from windlass.cli.kept_session import Kept
     from windlass.cli.screen.live_printer import Narrator
     from windlass.cli.terminal.interview import Interviewer
     from windlass.events.commands import PromptBody
@@ -82,13 +85,10 @@ def run(args: argparse.Namespace) -> int:
 
 async def perform(args: argparse.Namespace, said: PromptBody) -> int:
     """The run, from the greeting to the farewell."""
-    import os
     import sys
     import time
     from contextlib import ExitStack, redirect_stdout
 
-    import windlass
-    from windlass.cli.agents import agent_of, options_of
     from windlass.cli.interruption import Interruption
     from windlass.cli.kept_session import kept
     from windlass.cli.prompt_input import title_of
@@ -97,7 +97,6 @@ async def perform(args: argparse.Namespace, said: PromptBody) -> int:
     from windlass.cli.shell_lines import jobs_left
     from windlass.cli.terminal.interview import Interviewer
     from windlass.cli.terminal.keyboard import Keyboard, is_interactive
-    from windlass.runtime.bind.session_options import merged
 
     out = sys.stderr if args.json else sys.stdout
     narrator = Narrator(out, sys.stderr, quiet=args.quiet or args.json)
@@ -108,42 +107,91 @@ async def perform(args: argparse.Namespace, said: PromptBody) -> int:
             # What an agent's own code prints is no part of the result.
             stack.enter_context(redirect_stdout(sys.stderr))
         before = await kept(args)
-        given = options_of(args, before.options)
-        in_force = merged(before.options, given)
-        agent = agent_of(args, in_force)
         asked: Interviewer | None = None
         if is_interactive() and not args.json:
             asked = Interviewer(stack.enter_context(Keyboard()), before=narrator.rest)
-        async with windlass.open(
-            options.place_to_write(args),
-            agents=[agent],
-            approver=asked,
-            tenant=args.tenant,
-            take_up=False,
-            drain_ms=options.drain_ms(args),
-        ) as runtime:
-            if asked is not None:
-                asked.session = args.session = args.session or runtime.ports.fresh_id()
-            session = await runtime.session(
-                agent,
-                args.session,
-                title=title_of(said.content),
-                workspace=os.curdir,
-                trusted=args.trust,
-                options=given,
-            )
-            if (warning := options.sandbox_warning(args, in_force)) is not None:
-                narrator.note(warning)
+        opened = at_server if options.url_of(args) else at_store
+        async with opened(args, before, title_of(said.content), narrator, asked) as (session, greeting):
             with terminated(session, narrator, args):
-                await greet(session, runtime.bind(agent).with_options(in_force), narrator, args, asked)
+                await greeting
                 for line in attachment_lines(said.attachments):
                     narrator.note(line)
                 result = await work(session, before.state, said, narrator, asked, interruption)
+                if options.url_of(args) and asked is not None:
+                    result = await asked_on(session, narrator, asked, result)
             left = len((await session.state()).jobs.open)
     narrator.rest()
     if left:
         narrator.note(jobs_left(left, session.session_id, args), "yellow")
     return farewell(result, session.session_id, args, narrator, time.monotonic() - begun)
+
+
+@asynccontextmanager
+async def at_store(
+    args: argparse.Namespace, before: Kept, title: str, narrator: Narrator, asked: Interviewer | None
+) -> AsyncIterator[tuple[Session, Awaitable[None]]]:
+    """The session in a store, driven here with the agent that the options describe; and its greeting."""
+    import os
+
+    import windlass
+    from windlass.cli.agents import agent_of, options_of
+    from windlass.runtime.bind.session_options import merged
+
+    given = options_of(args, before.options)
+    in_force = merged(before.options, given)
+    agent = agent_of(args, in_force)
+    async with windlass.open(
+        options.place_to_write(args),
+        agents=[agent],
+        approver=asked,
+        tenant=args.tenant,
+        take_up=False,
+        drain_ms=options.drain_ms(args),
+    ) as runtime:
+        if asked is not None:
+            asked.session = args.session = args.session or runtime.ports.fresh_id()
+        session = await runtime.session(
+            agent, args.session, title=title, workspace=os.curdir, trusted=args.trust, options=given
+        )
+        if (warning := options.sandbox_warning(args, in_force)) is not None:
+            narrator.note(warning)
+        yield session, greet(session, runtime.bind(agent).with_options(in_force), narrator, args, asked)
+
+
+@asynccontextmanager
+async def at_server(
+    args: argparse.Namespace, before: Kept, title: str, narrator: Narrator, asked: Interviewer | None
+) -> AsyncIterator[tuple[Session, Awaitable[None]]]:
+    """The session of a server, which drives it; and its greeting."""
+    from windlass.cli.served import connected, served_session
+
+    async with connected(args) as runtime:
+        session = await served_session(runtime, args, title=title)
+        args.session = session.session_id
+        if asked is not None:
+            asked.session = session.session_id
+        yield session, greet_served(session, narrator, args)
+
+
+async def greet_served(session: Session, narrator: Narrator, args: argparse.Namespace) -> None:
+    """What works for a person there, in a line."""
+    from windlass.cli.terminal.visible_text import spelt
+
+    state = await session.state()
+    tools = ", ".join(map(spelt, state.toolset.tools)) or "none"
+    about = f"agent {spelt(state.setup.agent.name)} · model {spelt(state.setup.model.name)} · tools {tools}"
+    narrator.note(f"session {spelt(session.session_id)} at {spelt(options.told_place(args))} · {about}")
+
+
+async def asked_on(session: Session, narrator: Narrator, asked: Interviewer, result: Result | None) -> Result | None:
+    """Puts before the person what a session of a server waits for, as long as they answer."""
+    from windlass.cli.open_requests import answer_open
+
+    while result is not None and result.status == "asked" and await session.runtime.host.views.asked(session.key):
+        if not await answer_open(session, asked, narrator.note):
+            break
+        result = await session.result()
+    return result
 
 
 async def greet(session: Session, bound: Bound, narrator: Narrator, args: argparse.Namespace, asked: Any) -> None:

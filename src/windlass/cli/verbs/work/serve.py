@@ -17,6 +17,7 @@ EXAMPLES = """examples:
   windlass serve clerk.py                         the agents of a file, on loopback, on a free port that it prints
   windlass serve clerk.py report.py:reporter --port 8377
   windlass serve clerk.py --socket ./windlass.sock           on a socket that only you can reach
+  windlass serve clerk.py --stdio                 for a program that starts it: JSON-RPC 2.0, one object per line
   windlass serve --store shared.db                no agents: look at sessions and answer what they ask
 
 Every request needs a token. The first one is made on first start, and its file is printed; 'windlass token' makes
@@ -36,6 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="the port (a free one, which is printed)")
     parser.add_argument("--socket", metavar="PATH", help="listen on a unix socket instead, for its owner alone")
+    parser.add_argument(
+        "--stdio", action="store_true", help="answer JSON-RPC lines on standard input, for the program that started it"
+    )
     parser.add_argument("--tokens", metavar="FILE", help="the file of tokens (else that of 'windlass token')")
     parser.add_argument(
         "--name",
@@ -65,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(MISSING)
     if not 0 <= args.port < 65536:
         raise UsageError(f"--port {args.port}: give a number from 0 to 65535")
-    return asyncio.run(serve(args))
+    return asyncio.run(serve_lines(args) if args.stdio else serve(args))
 
 
 def agents_of(files: list[str]) -> list[Agent]:
@@ -87,6 +91,42 @@ def agents_of(files: list[str]) -> list[Agent]:
             if found.setdefault(agent.name, agent) is not agent:
                 raise UsageError(f"two agents are named {agent.name!r}: give one of them another name")
     return list(found.values())
+
+
+async def serve_lines(args: argparse.Namespace) -> int:
+    """Answers the lines of whoever started this until they close their end, or a signal comes."""
+    import asyncio
+
+    from windlass.cli.exits import OK
+    from windlass.cli.tokens import token_file
+    from windlass.runtime.api.termination import TERMINATED, Termination
+    from windlass.server.access.limits import Limits
+    from windlass.server.server_state import ServerState
+    from windlass.server.stdio.line_server import LineServer
+    from windlass.server.stdio.own_pipes import own_pipes
+    from windlass.server.tenants import Tenants
+
+    agents = agents_of(args.files)
+    tenants = Tenants(options.place_to_write(args), agents, drain_ms=options.drain_ms(args))
+    state = ServerState(tenants, token_file(args), Limits())
+    reader, writer = await own_pipes()
+    try:
+        await tenants.runtime(args.tenant)
+        answering = asyncio.create_task(LineServer(state, args.tenant, reader, writer).run())
+
+        def stop() -> None:
+            answering.cancel()
+
+        with Termination(tenants.drain, then=stop) as ending:
+            await asyncio.wait([answering])
+        if not ending.asked:
+            answering.result()
+            await tenants.drain()
+        return TERMINATED if ending.asked else OK
+    finally:
+        await tenants.close()
+        await state.door.close()
+        writer.close()
 
 
 async def serve(args: argparse.Namespace) -> int:

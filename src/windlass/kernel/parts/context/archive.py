@@ -76,6 +76,6 @@ PART = Part(
     },
     decisions={ContextPagedOut: context_paged_out},
     hears={SessionForked: session_forked},
-    keeps="archive.paged",
+    keeps=lambda state: state.archive.paged,
     owes=owes,
 )

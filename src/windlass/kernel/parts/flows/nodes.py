@@ -3,7 +3,8 @@
     waiting ──▶ ready ──▶ computing ──(calls)──▶ working ──(all have their results)──▶ computing
        │          ▲           │                     │
        │          │           └──────(its output, or a failure)──▶ returned ──▶ done | failed
-       │          └── node.retried, node.stopped ──────────────────────┘
+       │          ├── node.retried, node.stopped ──────────────────────┤
+       │          └── pausing (until its timer fires) ◀── node.retried ┘
        └──▶ skipped (what it needs failed) | pruned (a classifier or a gate left it out)
 
 A step costs what is connected to the node that moved, never the whole graph. What a node does is the host's to say, by
@@ -21,7 +22,12 @@ from windlass.events.base import Fact
 from windlass.events.commands import PromptReceived, QueueEdited
 from windlass.events.context import CompactReceived, UndoReceived
 from windlass.events.errors import Refused
-from windlass.events.flows import (
+from windlass.events.runs import RunStarted
+from windlass.events.sessions import RewindReceived, SessionStarted
+from windlass.events.signals import SignalReceived
+from windlass.events.timers import TimerCancelled, TimerFired
+from windlass.events.tools.calls import CallBody, CallReceived, ToolRequested
+from windlass.events.trees.flows import (
     FlowReceived,
     NodeComputed,
     NodeEnd,
@@ -30,11 +36,6 @@ from windlass.events.flows import (
     NodeStarted,
     NodeStopped,
 )
-from windlass.events.runs import RunStarted
-from windlass.events.sessions import RewindReceived, SessionStarted
-from windlass.events.signals import SignalReceived
-from windlass.events.timers import TimerFired
-from windlass.events.tools.calls import CallBody, CallReceived, ToolRequested
 from windlass.events.values.graphs import FlowGraph, FlowNode
 from windlass.events.values.ids import call_id, timer_id
 from windlass.kernel.effects import ComputeNode
@@ -59,9 +60,20 @@ NOT_TAKEN: frozenset[type[Fact]] = frozenset(
 """What is said to an agent, and means nothing to a workflow."""
 
 Status = Literal[
-    "waiting", "ready", "computing", "working", "returned", "done", "failed", "skipped", "pruned", "cancelled"
+    "waiting",
+    "ready",
+    "computing",
+    "working",
+    "returned",
+    "pausing",
+    "done",
+    "failed",
+    "skipped",
+    "pruned",
+    "cancelled",
 ]
 AT_WORK = ("computing", "working", "returned")
+STOPPABLE = ("pausing", *AT_WORK)
 AGAIN = ("failed", "skipped", "cancelled")
 """Ends that are open again if somebody has the workflow go on."""
 
@@ -116,6 +128,10 @@ class Flow(msgspec.Struct, kw_only=True, gc=False):
     """The node that each open call belongs to."""
     deadlines: dict[str, str] = {}
     """The node that each timer belongs to."""
+    pauses: dict[str, str] = {}
+    """The node that begins again when each of these timers fires."""
+    phases: list[str] = []
+    """The nodes that are phases: what they unlock may not be used before they have passed."""
     at_work: int = 0
     unbegun: int = 0
     open: int = 0
@@ -139,6 +155,8 @@ def add(flow: Flow, specs: Iterable[FlowNode]) -> None:
     for spec in new:
         flow.specs[spec.name] = spec
         flow.nodes[spec.name] = Node(name=spec.name)
+        if spec.kind == "phase":
+            flow.phases.append(spec.name)
     for spec in new:
         for name in waited_for(spec):
             flow.nodes[name].wanted_by.append(spec.name)
@@ -146,6 +164,16 @@ def add(flow: Flow, specs: Iterable[FlowNode]) -> None:
     flow.unbegun += len(new)
     for spec in new:
         look_at(flow, flow.nodes[spec.name])
+
+
+def put_before(flow: Flow, new: list[str], names: Iterable[str]) -> None:
+    """Nodes that have not begun wait for new ones, too."""
+    for name in names:
+        spec = flow.specs[name]
+        flow.specs[name] = msgspec.structs.replace(spec, needs=(*spec.needs, *new))
+        for other in new:
+            flow.nodes[other].wanted_by.append(name)
+        look_at(flow, flow.nodes[name])
 
 
 def look_at(flow: Flow, node: Node) -> None:
@@ -160,7 +188,7 @@ def look_at(flow: Flow, node: Node) -> None:
     judge(flow, node, spec)
 
 
-UNDECIDED = ("waiting", "ready", *AT_WORK)
+UNDECIDED = ("waiting", "ready", "pausing", *AT_WORK)
 
 
 def judge(flow: Flow, node: Node, spec: FlowNode) -> None:
@@ -219,6 +247,18 @@ def failed(flow: Flow) -> list[Node]:
     return [flow.nodes[name] for name in wanted if flow.nodes[name].status in AGAIN]
 
 
+def current(flow: Flow) -> FlowGraph:
+    """The graph with all that was added to it."""
+    assert flow.graph is not None
+    return msgspec.structs.replace(flow.graph, nodes=tuple(flow.specs.values()))
+
+
+def locks(flow: Flow) -> dict[str, str]:
+    """The tools that may not be used yet, each with the phase that unlocks it."""
+    shut = [name for name in flow.phases if flow.nodes[name].status != "done"]
+    return {tool: name for name in shut for tool in flow.specs[name].unlocks}
+
+
 # --- verbs --------------------------------------------------------------------------------------------------------
 
 
@@ -266,6 +306,7 @@ def leave(state: State, node: Node) -> None:
     if node.timer_id:
         timers.drop(state, node.timer_id)
         flow.deadlines.pop(node.timer_id, None)
+        flow.pauses.pop(node.timer_id, None)
         node.timer_id = ""
     if node.status in AT_WORK:
         flow.at_work -= 1
@@ -327,15 +368,32 @@ def timer_fired(state: State, event: TimerFired) -> None:
     if name is not None:
         flow.nodes[name].timer_id = ""
         flow.expired.append(name)
+    pause_over(state, event)
+
+
+def pause_over(state: State, event: TimerFired | TimerCancelled) -> None:
+    """A node has paused long enough, or somebody had the workflow woken."""
+    paused = state.flow.pauses.pop(event.timer_id, None)
+    if paused is not None:
+        state.flow.nodes[paused].timer_id = ""
+        be_ready(state.flow, state.flow.nodes[paused])
 
 
 def node_retried(state: State, event: NodeRetried) -> None:
-    start_over(state, state.flow.nodes[event.node])
+    node = state.flow.nodes[event.node]
+    if event.at_ms is None:
+        start_over(state, node)
+        return
+    leave(state, node)
+    state.flow.unbegun += 1
+    node.status, node.timer_id = "pausing", timer_id(state.seq)
+    state.flow.pauses[node.timer_id] = event.node
+    timers.put(state, node.timer_id, event.at_ms, "node")
 
 
 def node_stopped(state: State, event: NodeStopped) -> None:
     node = state.flow.nodes[event.node]
-    if node.status not in AT_WORK:
+    if node.status not in STOPPABLE:
         raise Misfit(f"{event.node} is {node.status}")
     start_over(state, node)
 
@@ -439,7 +497,7 @@ def stop(state: State, why: Why) -> Decisions:
     """What is at work is stopped; it begins anew if the workflow goes on. What is done stays."""
     if state.flow.graph is None or why == "superseded":
         return
-    for node in [node for node in state.flow.nodes.values() if node.status in AT_WORK]:
+    for node in [node for node in state.flow.nodes.values() if node.status in STOPPABLE]:
         yield NodeStopped(node=node.name, reason=why)
 
 
@@ -474,8 +532,13 @@ PART = Part(
         NodeStopped: node_stopped,
         NodeFinished: node_finished,
     },
-    keeps="flow.computing",
-    hears={SessionStarted: session_started, TimerFired: timer_fired, RunStarted: run_started},
+    keeps=lambda state: state.flow.computing,
+    hears={
+        SessionStarted: session_started,
+        TimerFired: timer_fired,
+        TimerCancelled: pause_over,
+        RunStarted: run_started,
+    },
     stop=stop,
     owes=owes,
     opens=opens,

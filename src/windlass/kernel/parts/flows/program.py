@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windlass.events.children import ChildStopped
-from windlass.events.flows import NodeFinished, NodeRetried, NodeStarted
 from windlass.events.runs import RunCompleted
+from windlass.events.trees.children import ChildStopped
+from windlass.events.trees.flows import NodeFinished, NodeRetried, NodeStarted
 from windlass.events.values.failures import failure
 from windlass.kernel.part import Decisions
 from windlass.kernel.parts import asks, runs
-from windlass.kernel.parts.flows import nodes
+from windlass.kernel.parts.flows import milestones, nodes
 from windlass.kernel.parts.tools import calls
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 NAMED_MAX = 5
 """How many nodes are named when a workflow fails."""
+DOUBLINGS_MAX = 30
+PAUSE_MS_MAX = 600_000
+"""The longest pause before a node is tried again."""
 TIME_OVER = "its time was over"
 
 
@@ -63,6 +66,7 @@ def end_attempt(state: State, node: Node) -> Decisions:
             node=node.name, status="pruned", attempt=node.attempt, output_seq=node.output_seq, reason=node.reason
         )
     elif node.ok:
+        yield from milestones.passed(state, node)
         yield NodeFinished(
             node=node.name, status="done", attempt=node.attempt, output_seq=node.output_seq, branch=node.branch
         )
@@ -78,9 +82,13 @@ def run_out(state: State, node: Node) -> Decisions:
 
 
 def not_well(state: State, node: Node, reason: str) -> Decisions:
-    if node.attempt <= state.flow.specs[node.name].retries and not state.flow.stops:
-        yield NodeRetried(node=node.name, attempt=node.attempt, reason=reason)
+    spec = state.flow.specs[node.name]
+    if node.attempt <= spec.retries and not state.flow.stops:
+        pause_ms = min(spec.retry_wait_ms * 2 ** min(node.attempt - 1, DOUBLINGS_MAX), PAUSE_MS_MAX)
+        at_ms = state.now_ms + pause_ms if pause_ms else None
+        yield NodeRetried(node=node.name, attempt=node.attempt, reason=reason, at_ms=at_ms)
     else:
+        yield from milestones.held_up(state, node, reason)
         yield NodeFinished(
             node=node.name, status="failed", attempt=node.attempt, output_seq=node.output_seq, reason=reason
         )

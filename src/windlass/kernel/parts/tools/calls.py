@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Literal, assert_never
 import msgspec
 
 from windlass.events.base import Event
-from windlass.events.children import ChildStarted
 from windlass.events.errors import Refused
 from windlass.events.hooks import HookRuled
 from windlass.events.questions import QuestionRequested
@@ -51,6 +50,7 @@ from windlass.events.tools.calls import (
 )
 from windlass.events.tools.jobs import JobStarted
 from windlass.events.tools.permissions import Changed, PermissionRequested
+from windlass.events.trees.children import ChildStarted
 from windlass.events.turns import ModelReplied
 from windlass.events.values.access import Access
 from windlass.events.values.ids import call_id, idempotency_key, question_id
@@ -69,6 +69,7 @@ from windlass.kernel.parts import (
 )
 from windlass.kernel.parts.context import history
 from windlass.kernel.parts.flows import nodes
+from windlass.kernel.parts.machines import states
 from windlass.kernel.parts.tools import dispatch, gate, labels, repeats
 from windlass.kernel.phases import ASKABLE, STARTED, WORKING, Asked, Asleep, AwaitingTools, BackingOff, Between
 
@@ -133,8 +134,11 @@ class Call(msgspec.Struct, kw_only=True, gc=False):
     source_seq: int
     status: CallStatus = "requested"
     by_person: bool = False
-    """Whether it belongs to no reply: a person made it, or a node of a workflow."""
+    """Whether it belongs to no reply: a person made it, a node of a workflow, or a state of a machine."""
     node: str = ""
+    state: str = ""
+    error: str = ""
+    """What was wrong with it, in a word of its tool."""
     changed_seq: int | None = None
     """Where hooks changed the arguments."""
     prepared_seq: int | None = None
@@ -216,6 +220,9 @@ def close(state: State, call_id: str, tokens: int, size: int = 0, *, ok: bool = 
     if call.node:
         del state.calls.by_id[call_id]
         nodes.call_closed(state, call, ok)
+    elif call.state:
+        del state.calls.by_id[call_id]
+        states.call_closed(state, call, ok)
     elif call.by_person:
         close_persons(state, call)
 
@@ -227,7 +234,7 @@ def close_persons(state: State, call: Call) -> None:
         state, ItemRef(seq=state.seq, kind="note", tokens=call.tokens + 16, bytes=call.bytes, part=call.call_id)
     )
     if not state.turn.open and isinstance(state.phase, AwaitingTools) and not state.calls.by_id:
-        state.phase = Between()
+        runs.between(state)
 
 
 def into_history(state: State, call_ids: list[str]) -> None:
@@ -292,7 +299,7 @@ def client_missed(state: State, call_id: str) -> None:
 
 
 def tool_requested(state: State, event: ToolRequested) -> None:
-    name, by_person = event.call_id, event.by_person or bool(event.node)
+    name, by_person = event.call_id, event.by_person or bool(event.node or event.state)
     source = None if by_person else turns.asked_for(state, name)
     state.calls.by_id[name] = Call(
         call_id=name,
@@ -301,6 +308,7 @@ def tool_requested(state: State, event: ToolRequested) -> None:
         source_seq=source if source is not None else int(name[1:].partition(".")[0]),
         by_person=by_person,
         node=event.node,
+        state=event.state,
         digest=event.digest,
         labels=event.labels,
         traits=event.traits,
@@ -309,6 +317,8 @@ def tool_requested(state: State, event: ToolRequested) -> None:
     if event.node:
         nodes.call_requested(state, event.node, name, event.ordinal)
     elif by_person:
+        if event.state:
+            states.call_requested(state, name)
         if isinstance(state.phase, Between):
             state.phase = runs.AWAITING_TOOLS
     elif event.digest:
@@ -379,6 +389,8 @@ def tool_delegated(state: State, event: ToolDelegated) -> None:
 def tool_finished(state: State, event: ToolFinished) -> None:
     if event.labels:
         marked(state, event)
+    if event.error_code is not None:
+        state.calls.by_id[event.call_id].error = event.error_code
     close(state, event.call_id, event.tokens, event.bytes, ok=event.ok)
 
 
@@ -797,7 +809,7 @@ PART = Part(
     hears={SessionResumed: session_resumed},
     stop=stop,
     taken_over=taken_over,
-    keeps="calls.by_id",
+    keeps=lambda state: state.calls.by_id,
     owes=owes,
     opens=opens,
     needs=needs,

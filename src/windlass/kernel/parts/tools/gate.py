@@ -351,6 +351,10 @@ def _group(state: State, call: Call, kind: RequestKind, rule: str) -> str:
     return ""
 
 
+STATE_TOOLS = ("run_state", "poll_state")
+"""What the states of a machine run their programs with. Nobody else may: what its author wrote is not asked about."""
+
+
 def unavailable(state: State, call: Call) -> tuple[DenialReason, str] | None:
     """Why a tool is not there to be called at all."""
     spec = state.toolset.tools.get(call.tool)
@@ -360,7 +364,10 @@ def unavailable(state: State, call: Call) -> tuple[DenialReason, str] | None:
         ]
         shown = ", ".join(names[:NAMES_SHOWN_MAX]) or "none"
         return "unknown_tool", f"there is no tool {call.tool!r}; the tools are: {shown}"
-    if spec.deferred and call.tool not in state.toolset.loaded:
+    has_machine = state.machine.given is not None or state.setup.routing == "auto"
+    if has_machine and call.tool in STATE_TOOLS and not call.state:
+        return "unavailable_tool", f"{call.tool!r} is called by the states of a machine alone"
+    if spec.deferred and call.tool not in state.toolset.loaded and not call.state:
         return "unavailable_tool", f"load {call.tool!r} before calling it"
     offered = state.run.options.tools if state.run.options is not None else None
     if offered is not None and call.tool not in offered and spec.runs != "kernel" and not call.by_person:
@@ -385,6 +392,8 @@ def refusal(
         return "content_excluded", found.excluded
     if state.labels.quarantined and not reads_only(spec):
         return "quarantine", "the session is quarantined: only reading is allowed"
+    if state.setup.options.isolation == "read_only" and not leaves_files(spec):
+        return "isolation", "this child session works read-only, and the tool does not say that it only reads"
     if state.setup.mode == "plan" and not reads_only(spec):
         return "mode", "in plan mode only reading is allowed until the plan is approved"
     if state.skills.active and not call.by_person and (why := skills.denies(state, spec, found)) is not None:
@@ -428,6 +437,14 @@ def reads_only(spec: ToolSpec) -> bool:
     if spec.runs == "kernel":
         return True
     return spec.contract == "pure" and not set(spec.traits) - {"read"}
+
+
+def leaves_files(spec: ToolSpec) -> bool:
+    """Whether a tool says that it changes no files: this is what a child that works read-only may call. What a child of
+    it does is held to the same."""
+    if reads_only(spec) or spec.runs == "child":
+        return True
+    return bool(spec.traits) and not set(spec.traits) - {"read", "egress"}
 
 
 def unseen_by(policy: Policy, spec: ToolSpec) -> tuple[str, ...]:
@@ -643,6 +660,8 @@ def verdict_on(state: State, spec: ToolSpec, prepared: Prepared) -> tuple[Outloo
         return "denied", "plan mode"
     if state.labels.quarantined and not reads_only(spec):
         return "denied", "quarantine"
+    if state.setup.options.isolation == "read_only" and not leaves_files(spec):
+        return "denied", "isolation"
     if state.skills.active and skills.denies(state, spec, prepared) is not None:
         return "denied", "an active skill"
     said, _ = together(state, spec, prepared, judge(state, spec, prepared))

@@ -237,7 +237,7 @@ PART = Part(
         RunFailed: run_stopped,
         RunCancelled: run_stopped,
     },
-    keeps="jobs.open",
+    keeps=lambda state: state.jobs.open,
     owes=owes,
     forked=forked,
 )

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from windlass.events.children import ChildTold
 from windlass.events.commands import PromptBody
 from windlass.events.questions import Plan, Question, QuestionBody, QuestionRequested
 from windlass.events.tasks import PlanChanged, TaskChanged, TaskCompleted
 from windlass.events.timers import TimerSet
 from windlass.events.tools.calls import ToolDenied, ToolResolved
 from windlass.events.tools.toolset import ToolsetChanged
+from windlass.events.trees.children import ChildTold
 from windlass.events.values.blocks import JsonObject, Text, Value
 from windlass.events.values.ids import question_id, timer_id
 from windlass.events.values.specs import Todo
 from windlass.kernel.part import Decisions
 from windlass.kernel.parts import timers
+from windlass.kernel.parts.machines import machine_tools
 
 if TYPE_CHECKING:
     from windlass.kernel.parts.tools.calls import Call
@@ -223,7 +224,7 @@ KERNEL_TOOLS: dict[str, tuple[type[Value], Callable[..., Decisions]]] = {
 
 def perform(state: State, call: Call, args: JsonObject) -> Decisions:
     """Carries out a call of the kernel's own tools, or says why not."""
-    known = KERNEL_TOOLS.get(call.tool)
+    known = KERNEL_TOOLS.get(call.tool) or machine_tools.MACHINE_TOOLS.get(call.tool)
     if known is None:
         detail = f"{call.tool!r} is not a tool of the kernel"
         yield ToolDenied(call_id=call.call_id, reason="unknown_tool", detail=detail, tokens=16)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 REPEATS_MAX = 256
+UNCOUNTED = ("select_state",)
+"""Tools whose calls may well be the same: a machine counts its circles itself."""
 
 
 class Repeats(msgspec.Struct, kw_only=True, gc=False):
@@ -42,7 +44,7 @@ def count(state: State, tool: str, digest: str) -> None:
 
 def of_call(state: State, call: Call) -> int:
     """How often this very call was made in this run, this one included."""
-    if call.by_person or not call.digest:
+    if call.by_person or not call.digest or call.tool in UNCOUNTED:
         return 0
     return state.repeats.counts.get(f"{call.tool}:{call.digest}", 0)
 

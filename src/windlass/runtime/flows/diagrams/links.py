@@ -16,6 +16,7 @@ COLOURS = {
     "computing": "#fff3cd",
     "working": "#fff3cd",
     "returned": "#fff3cd",
+    "pausing": "#fff3cd",
 }
 """What a node is filled with, by how far it has got."""
 PLAIN = "#ffffff"
@@ -57,6 +58,8 @@ def described(node: FlowNode) -> str:
             return f"map over {node.over}: {node.agent or node.reducer}"
         case "tournament":
             return f"tournament: {node.agent}"
+        case "phase":
+            return f"phase: {node.agent}, checked by {node.judge or 'a condition'}"
         case "spawn" | "verify" | "classify":
             return f"{node.kind}: {node.agent}"
 

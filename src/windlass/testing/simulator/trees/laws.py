@@ -9,7 +9,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from windlass.events.base import Event
-from windlass.events.children import ChildFinished, ChildStarted, ChildStopped
 from windlass.events.commands import PromptReceived
 from windlass.events.errors import NotFound
 from windlass.events.runs import RunAsked, RunCancelled, RunInterrupted, RunSlept, Terminal
@@ -17,8 +16,11 @@ from windlass.events.sessions import SessionStarted
 from windlass.events.stored.codec import Appended
 from windlass.events.tools.calls import ToolAllowed, ToolStarted
 from windlass.events.tools.permissions import PermissionApproved, PermissionRequested
+from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.children import ChildFinished, ChildStarted, ChildStopped
 from windlass.events.turns import TurnStarted
 from windlass.events.values.ids import child_end_id, child_stop_id, child_task_id
+from windlass.kernel.parts import budgets
 from windlass.store.base import Key
 from windlass.testing.invariants import Broken
 
@@ -42,8 +44,8 @@ class Family:
         """The requests for permission that it has made, and the call of each."""
         self.approved: set[str] = set()
         """The calls that somebody approved in it, and the tools that somebody approved for longer."""
-        self.is_exact = True
-        """Whether all that its children used is known: none was open when it ended."""
+        self.left_open: set[str] = set()
+        """The children that had ended before those below them, and whose accounts are open."""
 
 
 class TreeLaws:
@@ -72,6 +74,7 @@ class TreeLaws:
         if found.state.parent_id is not None:
             self._check_child(found)
         self._check_sum(found)
+        self._check_covered(found)
         self._check_stop(found, append)
         self._check_shown(found)
 
@@ -90,6 +93,12 @@ class TreeLaws:
                 known = event.child_id in own.started and own.ended[event.child_id] == 1
                 self._hold("an end is told once", known, found, event.child_id)
                 self._world.reached(f"child_{event.status}")
+                if event.held is not None and own.started[event.child_id].mode != "detached":
+                    own.left_open.add(event.child_id)
+            case ChildSettled():
+                self._hold("an account is settled once", event.child_id in own.left_open, found, event.child_id)
+                own.left_open.discard(event.child_id)
+                self._world.reached(f"account_settled_{found.state.depth + 1}_deep")
             case PromptReceived(command_id=name) if name == child_task_id(found.key.session):
                 own.tasks += 1
                 self._hold("each child has its task once", own.tasks == 1, found, name)
@@ -133,7 +142,6 @@ class TreeLaws:
             if found.state.active:
                 return  # another run began with the same append
             self._check_kept(found, found.state.parent_id, child_end_id(name), "no end is lost")
-            self.family(name).is_exact &= not found.state.children.open
 
     def _check_kept(self, found: Log, session: str, command_id: str, rule: str) -> None:
         try:
@@ -161,10 +169,26 @@ class TreeLaws:
         limits = above.state.budget.limits if above is not None else None
         if limits is None or limits.turns is None:
             return
-        tree = [name for name in self._families if name == root or name.startswith(f"{root}~")]
-        turns = sum(self._families[name].turns for name in tree)
-        wraps = len(tree)  # each session may say once how far it came
+        turns, wraps = self._counted(root)
         self._hold("the tree stays in its budget", turns <= limits.turns + wraps, found, f"{turns} of {limits.turns}")
+
+    def _check_covered(self, found: Log) -> None:
+        """What is booked and set aside at each level above is never less than what was used below it."""
+        name = found.key.session
+        while name:
+            above = self._world.watch.logs.get(Key(found.key.tenant, name))
+            if above is not None and above.state.budget.limits.turns is not None:
+                used, wraps = self._counted(name)
+                covered = above.state.budget.spent.turns + budgets.held(above.state).turns
+                detail = f"{used} turns below {name}, {covered} covered"
+                self._hold("what is used is covered at every level", used <= covered + wraps, found, detail)
+            name = name.rpartition("~")[0]
+
+    def _counted(self, session: str) -> tuple[int, int]:
+        """The turns of a session and of all below it, and how many sessions these are: each may say once more how far
+        it came."""
+        tree = [name for name in self._families if name == session or name.startswith(f"{session}~")]
+        return sum(self._families[name].turns for name in tree), len(tree)
 
     def _check_stop(self, found: Log, append: Appended) -> None:
         """Who is stopped stops those who work for it."""
@@ -189,25 +213,32 @@ class TreeLaws:
 
     def unfinished(self, found: Log) -> list[str]:
         """The children whose ends are not in the log of their parent."""
-        open_children = found.state.children.open.values()
-        return [f"{found.key.session}: child {child.child_id} has no end" for child in open_children]
+        here, name = found.state.children, found.key.session
+        ends = [f"{name}: child {child.child_id} has no end" for child in here.open.values()]
+        return ends + [f"{name}: child {one.child.child_id} is not settled" for one in here.unsettled.values()]
 
     def at_peace(self) -> None:
-        """All has come to its end: what was set aside for children and not used has gone back."""
+        """All has come to its end: every level has booked what was used below it, and what was set aside has gone
+        back."""
         for key, found in self._world.watch.logs.items():
-            own = self.family(key.session)
-            turns, exact = self._below(key.session)
-            if not found.lines or not own.started or not exact:
+            if not found.lines or not self.family(key.session).started:
                 continue
-            spent = found.state.budget.spent.turns
-            self._hold("what a child did not use goes back", spent <= turns, found, f"{spent} turns booked for {turns}")
+            turns, sessions = self._used_below(key.session)
+            spent = found.state.budget.spent
+            booked, used = (spent.turns, spent.children), (turns, sessions)
+            detail = f"{booked} turns and children booked for {used}"
+            self._hold("what a child did not use goes back", booked == used, found, detail)
+            left = budgets.held(found.state)
+            self._hold("what a child did not use goes back", left.turns == 0, found, f"{left.turns} turns set aside")
             self._world.reached("escrow_came_back")
 
-    def _below(self, session: str) -> tuple[int, bool]:
-        """The turns of a session and of all below it, and whether that is all that was booked for them."""
+    def _used_below(self, session: str) -> tuple[int, int]:
+        """The turns of a session with all below it, and how many those are. Who is detached counts as what it was
+        given."""
         own = self.family(session)
-        turns, exact = own.turns, own.is_exact
+        turns, sessions = own.turns, len(own.started)
         for child, start in own.started.items():
-            more, known = self._below(child)
-            turns, exact = turns + more, exact and known and start.mode != "detached" and own.ended[child] == 1
-        return turns, exact
+            given = (start.slice.turns or 0, start.slice.children or 0)
+            more, below = given if start.mode == "detached" else self._used_below(child)
+            turns, sessions = turns + more, sessions + below
+        return turns, sessions

@@ -1,0 +1,1 @@
+"""What is said of the sessions beneath a session: children, workflows, machines."""

@@ -1,0 +1,1 @@
+"""The published clients of the Copilot SDK, unchanged, against `windlass copilot`."""
