@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import pathlib
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -345,3 +347,24 @@ def stuck() -> windlass.Agent:
         policy=ALLOWED,
         isolation="worktree",
     )
+
+
+async def test_no_git_is_at_work_once_a_runtime_is_closed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    repo, begun, ended = repository(tmp_path / "repo"), tmp_path / "begun", tmp_path / "ended"
+    slow, real = tmp_path / "bin" / "git", shutil.which("git")
+    slow.parent.mkdir()
+    slow.write_text(
+        f"""#!/bin/sh
+case "$*" in "worktree remove"*) touch {begun}; sleep 1; {real} "$@"; touch {ended}; exit 0 ;; esac
+exec {real} "$@"
+"""
+    )
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", str(slow.parent), prepend=os.pathsep)
+    agent = lead(writer())
+    async with windlass.open(tmp_path / "work.db", agents=[agent]) as runtime:
+        session = await runtime.session(agent, "work", workspace=repo)
+        await session.prompt("go")
+        while not begun.exists():
+            await asyncio.sleep(0.01)
+    assert ended.exists()

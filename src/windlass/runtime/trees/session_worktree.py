@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from windlass.events.errors import UsageError
 from windlass.events.values.isolation import Worktree
 from windlass.kernel.effects import MergeWorktree, RemoveWorktree
 from windlass.runtime.drive.effect_outcome import Done
+from windlass.runtime.host.shielded_work import to_its_end
 from windlass.runtime.jobs.job_place import state_folder
 
 from . import worktree_folders
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from windlass.runtime.api.agent import Agent
     from windlass.runtime.bind.bound_agent import Bound
     from windlass.runtime.owner.owner import Owner
+
+T = TypeVar("T")
 
 DIGEST_CHARS = 16
 NAME_CHARS_MAX = 40
@@ -53,9 +57,15 @@ def folder_in(worktree: Worktree, folder: str) -> str:
 async def made_for(name: str, root: str, agent: Agent) -> Worktree:
     """The worktree of a child, made from a repository unless it is there. Raises `UsageError` if it cannot be."""
     try:
-        return await asyncio.to_thread(worktree_folders.made, root, place_of(name), f"windlass/{name}", agent.at_end)
+        return await _by_git(lambda: worktree_folders.made(root, place_of(name), f"windlass/{name}", agent.at_end))
     except (GitFailed, OSError) as error:
         raise UsageError(f"no worktree can be made for it: {error}") from error
+
+
+async def _by_git(work: Callable[[], T]) -> T:
+    """In a thread, since git may take its time, and to its end even if nobody waits for it any more: who has closed a
+    runtime may do with the repository what he likes."""
+    return await to_its_end(asyncio.ensure_future(asyncio.to_thread(work)))
 
 
 class SessionWorktree:
@@ -66,12 +76,12 @@ class SessionWorktree:
         self._bound = bound
 
     async def perform(self, effect: MergeWorktree | RemoveWorktree) -> Done:
-        """In a thread: git may take its time."""
+        """What came of a merge or a removal, as a fact."""
         why = f"{self._bound.agent.display_name or self._bound.agent.name} ({self._owner.key.session})"
         if isinstance(effect, MergeWorktree):
-            merged = await asyncio.to_thread(worktree_folders.merged, effect.worktree, why)
+            merged = await _by_git(lambda: worktree_folders.merged(effect.worktree, why))
             self._owner.ports.point("worktree_merged")
             return Done(merged)
-        removed = await asyncio.to_thread(worktree_folders.removed, effect.worktree, why, keeps=effect.keeps)
+        removed = await _by_git(lambda: worktree_folders.removed(effect.worktree, why, keeps=effect.keeps))
         self._owner.ports.point("worktree_removed")
         return Done(removed)
