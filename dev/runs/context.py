@@ -178,4 +178,18 @@ async def branches(stage: Stage) -> None:
         await fork.set_metadata(other=None)
 
 
-SCENARIOS = {"compaction": compaction, "cut": cut, "branches": branches}
+async def held_fork(stage: Stage) -> None:
+    """A session that is put into plan mode, and a fork to before that: it is held to the same."""
+    agent = windlass.Agent("clerk", model=ScriptedModel(["read", "planned"]), settings=QUICK)
+    async with stage.open(agent) as rt:
+        session = await stage.session(rt, agent, "held_origin")
+        await session.prompt("read")
+        await session.result()
+        before = [record.seq async for record in session.records()][-1]
+        await session.set_mode("plan")
+        fork = await session.fork("held_fork", at_seq=before)
+        stage.listen(rt, fork)
+        await stage.said(fork, "and now?")
+
+
+SCENARIOS = {"compaction": compaction, "cut": cut, "branches": branches, "held_fork": held_fork}

@@ -144,6 +144,9 @@ class SessionForked(Fact, frozen=True, kw_only=True, tag="session.forked"):
     """Whether what people were asked there, and had not answered, is open here too."""
     unsent: bool = False
     """Whether requests to models that were under way there cost nothing here: this log never sent them."""
+    held: SessionOptions | None = None
+    """What the origin came to be held to after that record (a quarantine, plan mode, a policy, a sandbox), which holds
+    here too: a fork is no way around it."""
 
 
 class SessionImported(Fact, frozen=True, kw_only=True, tag="session.imported"):

@@ -87,6 +87,16 @@ def on_imported(state: State, fact: SessionImported) -> Decisions:
         yield toolset.removed(state, mounted)
 
 
+def on_forked(state: State, fact: SessionForked) -> Decisions:
+    """A fork is held to what its origin is held to by now, however early the record is that it continues from."""
+    held = fact.held
+    if held is not None and held.policy is not None and held.policy != state.gate.policy:
+        yield PolicyChanged(policy=held.policy)
+    if held is not None and held.mode is not None and held.mode != state.setup.mode:
+        yield ModeChanged(previous=state.setup.mode, mode=held.mode)
+    yield from on_carried_over(state, fact)
+
+
 def on_carried_over(state: State, fact: SessionForked | SessionImported) -> Decisions:
     """Nothing that was open at the origin is carried over, but for what people are to be asked in a fork too; nor is
     what was approved there for later. The run may be resumed from here."""
@@ -129,7 +139,7 @@ PART = Part(
     facts={
         SessionStarted: Row(when=NEW, fold=session_started),
         SessionResumed: Row(when=STARTED, check=check_resumed, fold=session_resumed, then=on_resumed),
-        SessionForked: Row(when=STARTED, fold=session_forked, then=on_carried_over),
+        SessionForked: Row(when=STARTED, fold=session_forked, then=on_forked),
         SessionImported: Row(when=STARTED, fold=session_imported, then=on_imported),
         SessionShutDown: Row(when=STARTED, then=on_shut_down),
         NoticeGiven: Row(when=STARTED),

@@ -31,7 +31,7 @@ from windlass.events.changes import (
 )
 from windlass.events.context import PinsChanged
 from windlass.events.errors import Refused
-from windlass.events.sessions import AgentChanged, SessionImported, SessionResumed, SessionStarted
+from windlass.events.sessions import AgentChanged, SessionForked, SessionImported, SessionResumed, SessionStarted
 from windlass.events.tasks import TaskChanged
 from windlass.events.tools.permissions import GrantsChanged
 from windlass.events.values.specs import AgentRef, ModelRef, Routing, SessionOptions, Settings, Terms, WorkMode
@@ -107,6 +107,21 @@ def session_resumed(state: State, event: SessionResumed) -> None:
     if event.knowledge_tokens is not None and event.knowledge_tokens != state.setup.knowledge_tokens:
         state.setup.knowledge_tokens = event.knowledge_tokens
         prefix.differs(state, "instructions")
+
+
+def session_forked(state: State, event: SessionForked) -> None:
+    """What the origin came to be held to is as if it had been said of this session; its mode is a change of its own."""
+    if event.held is None:
+        return
+    before, held = state.setup.options, event.held
+    if held.sandbox is not None and held.sandbox != before.sandbox:
+        gate.sandbox_changed(state)
+    state.setup.options = msgspec.structs.replace(
+        before,
+        policy=held.policy or before.policy,
+        quarantine=held.quarantine or before.quarantine,
+        sandbox=held.sandbox or before.sandbox,
+    )
 
 
 def session_imported(state: State, event: SessionImported) -> None:
@@ -275,6 +290,7 @@ PART = Part(
     hears={
         SessionStarted: session_started,
         SessionResumed: session_resumed,
+        SessionForked: session_forked,
         SessionImported: session_imported,
         PolicyChanged: policy_changed,
         LimitsChanged: limits_changed,

@@ -106,8 +106,16 @@ def _cut_off(cut: Recovered) -> str:
     return f"{cut.size} bytes behind event {cut.seq}, a write that was never finished, are set aside in {cut.path}"
 
 
-def forked(branch: Key, origin: Origin, owner: Owner, runner: str, *, keeps_open: bool = False) -> SessionForked:
-    """A fork begins."""
+def forked(
+    branch: Key,
+    origin: Origin,
+    owner: Owner,
+    runner: str,
+    *,
+    keeps_open: bool = False,
+    held: SessionOptions | None = None,
+) -> SessionForked:
+    """A fork begins; `held` is what its origin came to be held to since."""
     return SessionForked(
         session_id=branch.session,
         origin_id=origin.session,
@@ -117,4 +125,5 @@ def forked(branch: Key, origin: Origin, owner: Owner, runner: str, *, keeps_open
         by=runner,
         keeps_open=keeps_open,
         unsent=True,
+        held=held,
     )

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from windlass.events.base import Event
-from windlass.events.errors import CodecError, LeaseHeld, Refused, StaleEpoch, StorageFull, UsageError
+from windlass.events.errors import CodecError, KernelError, LeaseHeld, Refused, StaleEpoch, StorageFull, UsageError
 from windlass.events.sessions import SessionForked, SessionResumed
 from windlass.events.values.specs import SessionOptions, Workspace
 from windlass.kernel import log
@@ -31,6 +31,7 @@ from windlass.store.base import Key, Origin, Store
 from . import first_facts, liveness
 from .drive_tasks import DriveTasks, passes, told
 from .first_facts import Beginning
+from .fork_restraints import restraints
 from .host_settings import HostSettings
 from .ports import Ports
 from .session_assembly import Assembly
@@ -205,7 +206,8 @@ class Opener:
         if owner.state.session_id != key.session:
             head = await self._store.log.head(key)
             if head is not None and head.origin is not None:
-                return first_facts.forked(key, head.origin, owner, self._settings.runner)
+                held = await self._held(Key(key.tenant, head.origin.session), owner)
+                return first_facts.forked(key, head.origin, owner, self._settings.runner, held=held)
         return self._resumed(slot, owner, bound, place)
 
     def _resumed(self, slot: Slot, owner: Owner, bound: Bound, place: Place | None) -> SessionResumed:
@@ -326,8 +328,8 @@ class Opener:
 
     async def _fork(self, slot: Slot, owner: Owner, key: Key, origin: Origin, keeps_open: bool) -> None:
         await owner.insist(owner.load)
-        runner = self._settings.runner
-        begun = await owner.take(first_facts.forked(slot.key, origin, owner, runner, keeps_open=keeps_open))
+        runner, held = self._settings.runner, await self._held(key, owner)
+        begun = await owner.take(first_facts.forked(slot.key, origin, owner, runner, keeps_open=keeps_open, held=held))
         bound = await self._bound(slot, owner)
         if bound is None:
             return
@@ -335,6 +337,16 @@ class Opener:
         place = await self.place(slot, owner.state.workspace.folder)
         begun += await self._rebind(slot, owner, bound, place)
         await self._adopt(slot, owner, bound, place, begun)
+
+    async def _held(self, origin: Key, branch: Owner) -> SessionOptions | None:
+        """What a session came to be held to since the record that a branch of it continues from. A log that cannot be
+        read to its end says no more than the branch knows: forking off what is sound of it must remain possible."""
+        try:
+            now = (await LogReader(self._store).fold(origin)).state
+        except (KernelError, CodecError) as error:
+            LOGGER.warning("what session %r is held to now is not known to its fork: %s", origin.session, error)
+            return None
+        return restraints(branch.state, now)
 
     def _carry_over(self, key: Key, branch: Slot) -> None:
         source = self._slots.get(key)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from windlass.events.errors import Refused
-from windlass.events.sessions import SessionImported, SessionResumed, SessionStarted
+from windlass.events.sessions import SessionForked, SessionImported, SessionResumed, SessionStarted
 from windlass.events.tools.labels import LabelsDeclassified, LabelsJoined, Provenance
 from windlass.events.values.label_words import UNTRUSTED, is_private, is_untrusted, sound, word
 from windlass.events.values.specs import ToolSpec, Trait
@@ -201,6 +201,11 @@ def session_resumed(state: State, event: SessionResumed) -> None:
         quarantine(state)
 
 
+def session_forked(state: State, event: SessionForked) -> None:
+    if event.held is not None and event.held.quarantine:
+        quarantine(state)
+
+
 def session_imported(state: State, event: SessionImported) -> None:
     """A log from elsewhere brings no authority along: what people took away there is back, and it is untrusted."""
     here = state.labels
@@ -247,5 +252,10 @@ PART = Part(
         LabelsDeclassified: Row(when=STARTED, check=check_declassified, fold=labels_declassified, then=on_declassified),
     },
     decisions={LabelsJoined: labels_joined},
-    hears={SessionStarted: session_started, SessionResumed: session_resumed, SessionImported: session_imported},
+    hears={
+        SessionStarted: session_started,
+        SessionResumed: session_resumed,
+        SessionForked: session_forked,
+        SessionImported: session_imported,
+    },
 )
