@@ -248,3 +248,58 @@ def test_a_file_that_is_no_workflow_is_refused_and_says_why(tmp_path, name, text
     with pytest.raises(UsageError) as caught:
         flows.load_flow(tmp_path / name)
     assert told in str(caught.value)
+
+
+def test_a_phase_unlocks_tools_that_somebody_has():
+    shouting = listener("s", str, tools=[shout])
+    passes = flows.phase("p", AGENT, "work", when="args.output != ''", unlocks=["shuot"])
+    assert problems(passes, flows.spawn("x", shouting, "shout", needs=["p"])) == [
+        "p: it unlocks 'shuot', a tool that no agent and no node here has: did you mean 'shout'?"
+    ]
+    for name in ("shout", "sh*"):
+        sound = flows.phase("p", AGENT, "work", when="args.output != ''", unlocks=[name])
+        flows.Flow("f", [sound, flows.spawn("x", shouting, "shout", needs=["p"])])
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        ([flows.spawn("x", AGENT, "{inptu.x}")], "x: it speaks of {inptu}, which it does not need: write {input}"),
+        (
+            [flows.verify("v", AGENT, "?"), flows.spawn("x", AGENT, "{v.raeson}", needs=["v"])],
+            "x: it speaks of {v.raeson}, and the output of v has no 'raeson': it has pass, reason",
+        ),
+        (
+            [node("a"), flows.gate("g", when="args.b == 'x'", needs=["a"])],
+            "g: its condition speaks of args.b, which it does not have: it has input, a",
+        ),
+        (
+            [flows.verify("v", AGENT, "?"), flows.gate("g", when="args.v.passed", needs=["v"])],
+            "g: its condition speaks of args.v.passed, and the output of v has no 'passed': it has pass, reason",
+        ),
+    ],
+)
+def test_what_is_spoken_of_is_held_against_what_is_given(steps, told):
+    assert problems(*steps) == [told]
+
+
+def test_a_condition_may_call_functions_and_quote_anything():
+    when = "args.a.contains('args.b') && args.input.size() > 0"
+    flows.Flow("f", [node("a"), flows.gate("g", when=when, needs=["a"])])
+
+
+def test_what_is_wrong_behind_an_unknown_field_is_told_with_it(tmp_path):
+    written = {
+        "agents": {"a": {}},
+        "nodes": [{"name": "x", "agnet": "b", "task": "{y}"}, {"name": "z", "agent": "a", "task": 3, "retries": -1}],
+    }
+    (tmp_path / "f.json").write_text(json.dumps(written))
+    with pytest.raises(flows.BadFlow) as caught:
+        flows.load_flow(tmp_path / "f.json")
+    assert list(caught.value.problems) == [
+        "x: unknown field 'agnet': did you mean 'agent'?",
+        "z: Expected `str`, got `int` - at `$.task`",
+        "z: Expected `int` >= 0 - at `$.retries`",
+        "x: it speaks of {y}, which it does not need: write {{y}} for the braces themselves",
+        "x: there is no agent 'b': there are a",
+    ]

@@ -139,7 +139,7 @@ def test_a_file_with_strange_words_is_refused(tmp_path):
     with pytest.raises(BadMachine) as refused:
         machines.load_machine(tmp_path / "m.json")
     assert list(refused.value.problems) == [
-        "unknown key 'sates': there are name, when, first, states, visits_max, quick_polls_max",
+        "unknown key 'sates': did you mean 'states'?",
         "state 1: a table of fields is wanted, with name and kind",
         "state 2: a table of fields is wanted, with name and kind",
     ]
@@ -164,3 +164,141 @@ def test_diagrams_show_states_ways_and_the_current_one():
     assert drawn.startswith("<svg ")
     assert drawn.count("<path d='M") == 4 + 1
     assert "poll every 1m" in drawn
+
+
+CODE = [
+    ["sh", "-c", "{input.x}"],
+    ["sh", "-c", "-e", "{input.x}"],
+    ["sh", "-ec", "{input.x}"],
+    ["sh", "{input.x}"],
+    ["bash", "-o", "pipefail", "-c", "{input.x}"],
+    ["bash", "--strange", "word", "-c", "true", "sh", "{input.x}"],
+    ["rbash", "-c", "{input.x}"],
+    ["/usr/bin/zsh-5.9", "-c", "{input.x}"],
+    ["env", "-S", "{input.x}"],
+    ["env", "-S", "sh -c", "{input.x}"],
+    ["env", "-vS", "sh -c", "{input.x}"],
+    ["env", "{input.x}"],
+    ["env", "A=b", "sh", "-c", "{input.x}"],
+    ["timeout", "5", "{input.x}"],
+    ["timeout", "5", "sh", "-c", "{input.x}"],
+    ["nice", "-n", "5", "{input.x}"],
+    ["busybox", "sh", "-c", "{input.x}"],
+    ["xargs", "-I", "R", "sh", "-c", "{input.x}"],
+    ["find", ".", "-exec", "sh", "-c", "{input.x}", ";"],
+    ["wrapper", "sh", "-c", "{input.x}"],
+    ["python3.12", "-c", "{input.x}"],
+    ["python3", "-m", "{input.x}"],
+    ["python3", "-W", "ignore", "{input.x}"],
+    ["perl", "-ne", "{input.x}"],
+    ["perl", "-e", "print 1", "{input.x}"],
+    ["node", "--eval", "{input.x}"],
+    ["ruby", "-e", "{input.x}"],
+    ["awk", "{input.x}"],
+    ["sed", "s/a/b/", "{input.x}"],
+    ["ssh", "host", "{input.x}"],
+    ["sqlite3", "base.db", "{input.x}"],
+    ["pwsh", "-Command", "{input.x}"],
+]
+
+
+@pytest.mark.parametrize("command", CODE, ids=" ".join)
+def test_a_value_that_an_interpreter_would_read_is_refused(command):
+    told = [line for line in wrong(machines.script("a", command, next="done"), DONE) if "would be read by" in line]
+    assert len(told) == 1
+
+
+DATA = [
+    ["sh", "-c", 'echo "$1"', "sh", "{input.x}"],
+    ["bash", "-o", "pipefail", "-ec", 'echo "$1"', "sh", "{input.x}", "{input.y}"],
+    ["sh", "script.sh", "{input.x}"],
+    ["env", "-u", "C", "A=b", "make", "{input.x}"],
+    ["timeout", "-k", "5", "10", "make", "{input.x}"],
+    ["nice", "-n", "5", "make", "{input.x}"],
+    ["python3", "-c", "print(1)", "{input.x}"],
+    ["python3", "-W", "ignore", "tool.py", "{input.x}"],
+    ["perl", "-e", "print 1", "--", "{input.x}"],
+    ["awk", "{print}", "{input.x}"],
+    ["sed", "-e", "s/a/b/", "--", "{input.x}"],
+    ["find", "{input.x}", "-exec", "sh", "-c", "true", ";"],
+    ["grep", "-r", "python", "{input.x}"],
+    ["gh", "pr", "view", "{input.x}"],
+]
+
+
+@pytest.mark.parametrize("command", DATA, ids=" ".join)
+def test_a_value_behind_the_code_is_an_argument_like_any(command):
+    assert Machine("m", [machines.script("a", command, next="done"), DONE]).spec.states[0].command == tuple(command)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Do {inptu.task}.", "write {input.task}"),
+        ("Do {task}.", "write {input.task}"),
+        ("Do {input}.", "name a value of it, such as {input.name}"),
+    ],
+)
+def test_a_reference_that_stands_for_nothing_is_refused(text, told):
+    (line,) = wrong(machines.agent("a", text, next="done"), DONE)
+    assert told in line
+    assert told in wrong(machines.park("a", text, next="done"), DONE)[0]
+
+
+def test_a_command_with_a_misspelt_input_is_refused_and_braces_of_others_are_not():
+    assert "write {input.x}" in wrong(machines.script("a", ["ls", "{inptu.x}"], next="done"), DONE)[0]
+    Machine("m", [machines.script("a", ["python3", "-c", "print(f'{a.b}')"], next="done"), DONE])
+
+
+def test_doubled_braces_are_braces():
+    from windlass.runtime.machines.inputs import filled
+
+    text = "Write {{name}} and {{input.x}}, {input.x}."
+    Machine("m", [machines.agent("a", text, next="done"), DONE])
+    assert filled(text, {"x": "{input.x}"}) == "Write {name} and {input.x}, {input.x}."
+
+
+def test_a_value_deep_in_a_schema_is_looked_up():
+    schema = {"properties": {"pr": {"type": "object", "properties": {"id": {}}}}}
+    assert "{input.pr.nubmer} is no part" in wrong(machines.agent("a", "{input.pr.nubmer}", input=schema), DONE)[0]
+    Machine("m", [machines.agent("a", "{input.pr.id}", input=schema), DONE])
+
+
+def test_a_file_may_name_its_ends_by_how_they_end(tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text(
+        "states:\n- {name: nap, kind: timer, after: 1h, next: good, on_failure: bad}\n"
+        "- {name: good, kind: completed, reason: it is over}\n- {name: bad, kind: failed}\n"
+    )
+    _, good, bad = machines.load_machine(path).spec.states
+    assert [(one.kind, one.outcome, one.reason) for one in (good, bad)] == [
+        ("terminal", "completed", "it is over"),
+        ("terminal", "failed", ""),
+    ]
+    path.write_text("states:\n- {name: a, kind: complete}\n")
+    with pytest.raises(BadMachine, match="did you mean 'completed'"):
+        machines.load_machine(path)
+
+
+def test_what_a_file_says_wrong_at_the_top_hides_nothing_below(tmp_path):
+    path = tmp_path / "m.json"
+    path.write_text(
+        json.dumps({"colour": 1, "states": [{"name": "a", "kind": "timer"}, {"name": "b", "kind": "completed"}]})
+    )
+    with pytest.raises(BadMachine) as refused:
+        machines.load_machine(path)
+    assert [line.partition(":")[0] for line in refused.value.problems] == ["unknown key 'colour'", "a"]
+
+
+@pytest.mark.parametrize(
+    ("value", "fits"), [("-rf", False), ("--eval=x", False), ("-5", True), ("-", True), ("a", True)]
+)
+def test_a_value_that_would_be_an_option_does_not_fit_unless_it_stands_behind_the_options(value, fits):
+    from windlass.runtime.machines.inputs import unfit
+
+    def reason(*command: str) -> str:
+        return unfit(Machine("m", [machines.script("a", command, next="done"), DONE]).spec.states[0], {"x": value})
+
+    assert (reason("rm", "{input.x}") == "") is fits
+    assert reason("rm", "--", "{input.x}") == ""
+    assert reason("sh", "-c", 'echo "$1"', "sh", "{input.x}") == ""

@@ -6,7 +6,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from windlass import machines
+from windlass.events.errors import Refused, UsageError
 from windlass.events.runs import RunAsked, RunCompleted, RunInterrupted, RunSlept
 from windlass.events.tools.calls import ToolFinished, ToolStarted
 from windlass.events.trees.machines import MachineEnded, MachineLeft, MachineMoved
@@ -430,3 +433,19 @@ async def test_a_program_that_takes_too_long_is_ended(tmp_path):
         assert [event.error_code for event in only(events, ToolFinished)] == ["timeout"]
         assert [event.reason for event in only(events, MachineLeft)] == ["its program was not done in time"]
         await flight.sound()
+
+
+async def test_a_machine_at_work_does_not_begin_again_unless_it_is_told_where(tmp_path):
+    machine = Machine("m", [machines.park("ask", "Go on?", next=["done"]), machines.completed("done")])
+    async with flying(piloted(machine), tmp_path) as flight:
+        await flight.session.result(await flight.machine.start({}))
+        with pytest.raises(Refused, match=r"at work, in state 'ask'.*select\('ask'\)"):
+            await flight.machine.start({})
+        assert await flight.way() == ["ask"]
+        await flight.session.result(await flight.machine.select("ask"))
+        assert await flight.way() == ["ask", "ask"]
+        (question,) = await flight.session.questions()
+        await flight.session.result(await flight.session.answer(question, "done"))
+        assert (await flight.machine.view()).outcome == "completed"
+        with pytest.raises(UsageError, match="is no question"):
+            await flight.session.answer(3, "done")  # type: ignore[arg-type]

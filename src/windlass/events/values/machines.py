@@ -17,6 +17,12 @@ that something is so; a time is waited for; a person decides; nothing, since it 
 MachineOutcome = Literal["completed", "failed", "cancelled"]
 """How a machine ended."""
 
+VISITS_MAX = 20
+"""How often a state may be entered, unless the machine says otherwise."""
+
+QUICK_POLLS_MAX = 3
+"""How often in a row a poll may find at once what it waits for, unless the machine says otherwise."""
+
 ANY_STATE = "*"
 """Stands among the states that may follow for all of them."""
 
@@ -75,7 +81,7 @@ class MachineSpec(Value, frozen=True, kw_only=True):
     """The state that it begins with, unless another one is chosen."""
     when: str = ""
     """What it is for: whether a task fits is judged by this."""
-    visits_max: Count = 20
+    visits_max: Count = VISITS_MAX
     """How often a state may be entered; then the machine goes in circles, and fails."""
-    quick_polls_max: Count = 3
+    quick_polls_max: Count = QUICK_POLLS_MAX
     """How often in a row a poll may find at once what it waits for; then it tests nothing, and the machine fails."""

@@ -17,7 +17,7 @@ from windlass.events.commands import PromptBody, PromptReceived, QueueBody, Queu
 from windlass.events.context import CompactReceived, UndoReceived
 from windlass.events.errors import UsageError
 from windlass.events.live import Live
-from windlass.events.questions import Answer, AnswerBody, AnswerReceived
+from windlass.events.questions import Answer, AnswerBody, AnswerReceived, QuestionRequested
 from windlass.events.runs import CancelReceived, InterruptReceived, WakeReceived
 from windlass.events.sessions import RewindReceived
 from windlass.events.signals import SignalBody, SignalReceived
@@ -229,7 +229,7 @@ class Session:
 
     def answer(
         self,
-        question_id: str,
+        question: str | QuestionAsk | QuestionRequested,
         answer: str | Sequence[str] | JsonObject | AnswerBody = "",
         *,
         outcome: Literal["answered", "declined", "cancelled"] = "answered",
@@ -239,9 +239,14 @@ class Session:
         actor: str = "user",
         auth: Auth = "none",
     ) -> Sent:
-        """Answers a question: with text, with what was picked, with the content of a form, or for a plan an action:
-        only `approve` approves it, with the `mode` to work in then; every other keeps plan mode."""
-        asker, question_id = self.asker(question_id)
+        """Answers a question, by its id or as it was asked: with text, with what was picked, with the content of a
+        form, or for a plan an action: only `approve` approves it, with the `mode` to work in then; every other keeps
+        plan mode."""
+        name = question if isinstance(question, str) else getattr(question, "question_id", "")
+        if not isinstance(name, str) or not name:
+            told = f"{str(question)[:SHOWN_CHARS_MAX]!r} is no question"
+            raise UsageError(f"{told}: give its id, or one of `await session.questions()`")
+        asker, question_id = self.asker(name)
         return Sent(
             asker,
             AnswerReceived(

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from windlass.events.errors import UsageError
 from windlass.events.values.graphs import INPUT, FlowGraph, FlowNode
 from windlass.kernel.parts.flows.nodes import CALLS_MAX, ROUNDS_MAX
+from windlass.kernel.parts.tools.gate import matches
 
 from .reducers import REDUCERS
-from .references import ITEM, PREVIOUS, named_in, texts_in
+from .reference_checks import condition_problems, reference_problems, schema_problems
+from .references import ITEM, PREVIOUS
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 NODES_MAX = 10_000
@@ -21,14 +22,14 @@ SHOWN_MAX = 8
 
 def problems_of(
     graph: FlowGraph,
-    agents: Iterable[str],
+    agents: Mapping[str, Any],
     tools: Mapping[str, Any],
     reducers: Mapping[str, Any],
     *,
     unread: Iterable[str] = (),
 ) -> list[str]:
     """All that is wrong with a graph; empty if it can be carried out. `unread` are nodes that are there and could not
-    be read: others may need them."""
+    be read: others may need them. An agent that could not be read is None."""
     names = [node.name for node in graph.nodes]
     if not names and not list(unread):
         return ["it has no nodes: give it at least one"]
@@ -40,6 +41,7 @@ def problems_of(
         by_name.setdefault(node.name, node)
     for node in graph.nodes:
         found += [f"{node.name}: {told}" for told in _node(node, by_name, set(agents), tools, reducers)]
+        found += [f"{node.name}: {told}" for told in _unlocks(node, agents, tools)] if node.unlocks else []
     strange = [name for name in graph.results if name not in by_name]
     found += [f"results: there is no node {name!r}{_meant(name, by_name)}" for name in strange]
     return [*dict.fromkeys(found), *_cycles(by_name)]
@@ -71,8 +73,8 @@ def _node(
             break
     if node.quorum is not None and node.quorum > len(node.needs):
         yield f"it would never begin: quorum is {node.quorum} and it needs {len(node.needs)} nodes: lower one of them"
-    yield from _references(node, nodes)
-    yield from _schemas(node, nodes)
+    yield from reference_problems(node, nodes)
+    yield from schema_problems(node, nodes)
     if node.kind in OF_CHILD or (node.kind == "map" and not node.reducer):
         yield from _child(node, agents)
     yield from KINDS[node.kind](node, nodes, tools, {**REDUCERS, **reducers})
@@ -87,50 +89,6 @@ def _child(node: FlowNode, agents: set[str]) -> Iterator[str]:
             yield f"there is no agent {name!r}: there are {there}"
     if not node.task and not node.entrants:
         yield "it needs a task: say what is to be done"
-
-
-def _references(node: FlowNode, nodes: Mapping[str, FlowNode]) -> Iterator[str]:
-    known = {INPUT, *node.needs, *node.optional}
-    known |= {ITEM} if node.kind == "map" else {PREVIOUS} if node.kind == "loop" else set()
-    for text in texts_in([node.task, node.question, node.args, list(node.entrants)]):
-        for name, fields in named_in(text):
-            if name not in known:
-                fix = f"needs={[*node.needs, name]}" if name in nodes else f"{{{{{name}}}}} for the braces themselves"
-                yield f"it speaks of {{{name}}}, which it does not need: write {fix}"
-            elif fields and (told := _field(nodes.get(name), fields)):
-                yield f"it speaks of {{{name}.{'.'.join(fields)}}}, and {told}"
-
-
-def _field(node: FlowNode | None, fields: tuple[str, ...]) -> str:
-    """Why a field cannot be in the output of a node; empty if it can."""
-    schema: Any = node.output if node is not None else None
-    for field in fields:
-        if not isinstance(schema, dict) or "properties" not in schema:
-            kind = schema.get("type") if isinstance(schema, dict) else None
-            return f"{node.name} gives a {kind}" if node is not None and kind in SCALARS else ""
-        if field not in schema["properties"]:
-            there = ", ".join(sorted(schema["properties"]))
-            return f"the output of {node.name} has no {field!r}: it has {there}" if node is not None else ""
-        schema = schema["properties"][field]
-    return ""
-
-
-SCALARS = ("string", "number", "integer", "boolean", "null")
-
-
-def _schemas(node: FlowNode, nodes: Mapping[str, FlowNode]) -> Iterator[str]:
-    if node.output is not None:
-        from windlass.tools.validator import Validator
-
-        try:
-            Validator({"type": "object", "properties": {"value": node.output}}, "output").errors({})
-        except UsageError as error:
-            yield f"its output is no JSON Schema: {str(error).rpartition(': ')[2]}"
-    arrays = [node.over] if node.kind == "map" else list(node.needs) if node.reducer == "merge_json_arrays" else []
-    for name in arrays:
-        kind = (nodes[name].output or {}).get("type") if name in nodes else None
-        if kind is not None and kind != "array":
-            yield f"it takes arrays, and the output of {name} is of type {kind}: give {name} an array as its output"
 
 
 def _reduce(node: FlowNode, nodes: Any, tools: Any, reducers: Mapping[str, Any]) -> Iterator[str]:
@@ -187,29 +145,38 @@ def _tool(node: FlowNode, nodes: Any, tools: Mapping[str, Any], reducers: Any) -
             yield f"{node.tool} needs {name!r}: add it to args"
 
 
-def _gate(node: FlowNode, nodes: Any, tools: Any, reducers: Any) -> Iterator[str]:
+def _gate(node: FlowNode, nodes: Mapping[str, FlowNode], tools: Any, reducers: Any) -> Iterator[str]:
     if bool(node.question) == bool(node.when):
         yield "a gate needs either a question for a person or a condition (when=...)"
     elif node.when:
-        yield from _cel(node.when)
+        yield from condition_problems(node, nodes)
 
 
-def _phase(node: FlowNode, nodes: Any, tools: Any, reducers: Any) -> Iterator[str]:
+def _phase(node: FlowNode, nodes: Mapping[str, FlowNode], tools: Any, reducers: Any) -> Iterator[str]:
     if bool(node.judge) == bool(node.when):
         yield "a phase needs either a judge or a condition over its output (when='args.output …')"
     if node.when:
-        yield from _cel(node.when)
+        yield from condition_problems(node, nodes)
     if node.rounds_max * 2 > ROUNDS_MAX:
         yield f"it may be worked on {ROUNDS_MAX // 2} times at the most, not {node.rounds_max}"
 
 
-def _cel(condition: str) -> Iterator[str]:
-    from windlass.runtime.bind.cel_expressions import Expression
+def _unlocks(node: FlowNode, agents: Mapping[str, Any], tools: Mapping[str, Any]) -> Iterator[str]:
+    """Tools that a phase is to unlock and that nobody has: nothing would be locked. Which tools MCP servers have is
+    known once they are reached."""
+    if any(agent is None or agent.mcp_config is not None for agent in agents.values()):
+        return
+    there = {**tools, **{name: None for agent in agents.values() for name in _tools_of(agent)}}
+    for name in node.unlocks:
+        if not any(matches(name, tool) for tool in there):
+            yield f"it unlocks {name!r}, a tool that no agent and no node here has{_meant(name, there)}"
 
-    try:
-        Expression.of(condition)
-    except UsageError as error:
-        yield str(error)
+
+def _tools_of(agent: Any) -> Iterator[str]:
+    """The tools of an agent, and of the specialists that it may have work for it."""
+    yield from (spec.name for spec in agent.toolset.specs)
+    for other in agent.agents:
+        yield from _tools_of(other)
 
 
 def _nothing(node: FlowNode, nodes: Any, tools: Any, reducers: Any) -> Iterator[str]:
@@ -282,4 +249,4 @@ def _meant(name: str, nodes: Mapping[str, Any]) -> str:
     import difflib
 
     close = difflib.get_close_matches(name, list(nodes), n=1)
-    return f": did you mean {close[0]!r}?" if close else f": there are {', '.join(list(nodes)[:SHOWN_MAX])}"
+    return f": did you mean {close[0]!r}?" if close else f": there are {', '.join(list(nodes)[:SHOWN_MAX]) or 'none'}"

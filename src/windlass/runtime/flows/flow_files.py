@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +21,8 @@ from .flow import BadFlow, Flow, graph_of
 from .reducers import Reducer
 from .steps import Step, retry_wait_of
 
+WRONG = re.compile(r"at `\$\.(\w+)")
+"""Which field a value was wrong in, as the decoder says it."""
 FILE_BYTES_MAX = 1_000_000
 SMALLER = {"a workflow": "let a map make nodes while it runs"}
 SUFFIXES = (".json", ".yaml", ".yml")
@@ -92,7 +96,7 @@ def flow_from(
 ) -> Flow:
     """The same of values that were read already."""
     name = str(values.get("name") or pathlib.Path(place).stem)
-    problems = [f"unknown key {key!r}: there are {', '.join(TOP)}" for key in values if key not in TOP]
+    problems = [unknown("key", key, TOP) for key in values if key not in TOP]
     steps = _steps(values.get("nodes"), problems)
     given = {agent.name: agent for agent in agents}
     listed = values.get("agents") or {}
@@ -106,7 +110,7 @@ def flow_from(
     more = {key: values[key] for key in ("on_failure", "parallel", "results", "quarantine") if key in values}
     named = [*(values.get("tools") or ()), *tools]
     if problems:
-        known = {*given, *map(str, listed)}
+        known = {str(key): given.get(str(key)) for key in (*given, *listed)}
         raise BadFlow(name, [*problems, *_more_problems(name, values, steps, known, named, reducers or {})])
     return Flow(name, steps, agents=list(given.values()), tools=named, reducers=reducers or {}, budget=budget, **more)
 
@@ -115,7 +119,7 @@ def _more_problems(
     name: str,
     values: Mapping[str, Any],
     steps: Sequence[Step],
-    agents: Iterable[str],
+    agents: Mapping[str, Agent | None],
     tools: Sequence[Any],
     reducers: Mapping[str, Reducer],
 ) -> list[str]:
@@ -154,32 +158,59 @@ def _steps(listed: Any, problems: list[str]) -> list[Step]:
             problems.append(f"node {number}: a table of fields is wanted, such as name, kind, agent and task")
             continue
         where = str(given.get("name") or f"node {number}")
-        strange = [key for key in given if key not in NODE_FIELDS]
-        problems += [f"{where}: unknown field {key!r}: there are {', '.join(NODE_FIELDS)}" for key in strange]
-        if not strange:
-            steps += _step(where, dict(given), problems)
+        problems += [f"{where}: {unknown('field', key, NODE_FIELDS)}" for key in given if key not in NODE_FIELDS]
+        steps += _step(where, as_meant(given, NODE_FIELDS), problems)
     return steps
 
 
+def unknown(what: str, key: Any, there: Sequence[str]) -> str:
+    """What is said of a word that a file may not use."""
+    close = meant(key, there)
+    return f"unknown {what} {key!r}: {f'did you mean {close!r}?' if close else 'there are ' + ', '.join(there)}"
+
+
+def meant(key: Any, there: Sequence[str]) -> str:
+    """The word that a wrong one stands for, most likely; empty if that cannot be said."""
+    return next(iter(difflib.get_close_matches(str(key), there, n=1)), "")
+
+
+def as_meant(given: Mapping[Any, Any], there: Sequence[str]) -> dict[str, Any]:
+    """Fields with what wrong words most likely stand for, so that whatever else is wrong can be told at once. The wrong
+    words themselves have been told."""
+    known = {key: value for key, value in given.items() if key in there}
+    for key, value in given.items():
+        if key not in there and (name := meant(key, there)):
+            known.setdefault(name, value)
+    return known
+
+
 def _step(where: str, given: dict[str, Any], problems: list[str]) -> list[Step]:
+    """The node that a file describes; none, and all that is wrong with its values, if it describes none."""
     seconds = given.pop("timeout", None)
-    try:
-        if seconds is not None:
-            given["timeout_ms"] = round(float(seconds) * 1000)
-        given.update(retry_wait_of(given))
-        return [Step(msgspec.convert(given, FlowNode))]
-    except (msgspec.ValidationError, TypeError, ValueError) as error:
-        problems.append(f"{where}: {error}")
-        return []
+    sound = True
+    while True:
+        try:
+            if seconds is not None:
+                given["timeout_ms"], seconds = round(float(seconds) * 1000), None
+            given.update(retry_wait_of(given))
+            step = Step(msgspec.convert(given, FlowNode))
+            return [step] if sound else []
+        except (msgspec.ValidationError, TypeError, ValueError) as error:
+            problems.append(f"{where}: {error}")
+            wrong = WRONG.search(str(error))
+            if wrong is None or given.pop(wrong[1], None) is None:
+                return []
+            sound = False
 
 
 def _agent(name: str, told: Any, model: str | None, problems: list[str]) -> Agent | None:
     fields = dict(told) if isinstance(told, Mapping) else {}
-    strange = [key for key in fields if key not in OF_AGENT]
-    if not isinstance(told, Mapping) or strange:
-        what = f"unknown field {strange[0]!r}" if strange else "a table is wanted"
-        problems.append(f"agent {name}: {what}: there are {', '.join(OF_AGENT)}")
+    if not isinstance(told, Mapping):
+        problems.append(f"agent {name}: a table is wanted: there are {', '.join(OF_AGENT)}")
         return None
+    for key in [key for key in fields if key not in OF_AGENT]:
+        problems.append(f"agent {name}: {unknown('field', key, OF_AGENT)}")
+        del fields[key]
     fields["model"] = fields.get("model") or model
     try:
         return Agent(name, **fields)

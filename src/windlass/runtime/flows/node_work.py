@@ -15,6 +15,7 @@ from windlass.events.values.graphs import INPUT, FlowNode
 from windlass.kernel.effects import ComputeNode
 from windlass.kernel.parts.flows import nodes
 from windlass.kernel.parts.flows.nodes import CALLS_MAX, ROUNDS_MAX
+from windlass.kernel.parts.tools.gate import matches
 from windlass.runtime.drive.effect_outcome import Done
 
 from .coordination import budget_left, coordinating, is_coordinator
@@ -66,7 +67,8 @@ class NodeWork:
 
     async def _moved(self, spec: FlowNode, work: Work) -> Move:
         """What the node's kind says; a function of the user's own runs in a thread."""
-        lock = nodes.locks(self._owner.state.flow).get(spec.tool) if spec.kind == "tool" else None
+        shut = nodes.locks(self._owner.state.flow) if spec.kind == "tool" else {}
+        lock = next((phase for tool, phase in shut.items() if matches(tool, spec.tool)), None)
         if lock is not None:
             return failed(
                 f"the tool {spec.tool!r} is locked until the phase {lock!r} has passed: have it need {lock!r}"

@@ -12,6 +12,7 @@ from windlass.events.trees.machines import MachineReceived
 from windlass.events.values.blocks import JsonObject
 from windlass.events.values.machines import MachineSpec
 from windlass.kernel.parts.machines.machine_tools import CreateArgs, SelectArgs
+from windlass.kernel.parts.machines.states import OPEN
 
 from .checks import problems_of
 from .inputs import unfit
@@ -70,8 +71,15 @@ def _selected(state: State, args: SelectArgs) -> tuple[str, ...]:
 
 
 def check_received(command: MachineReceived, state: State) -> None:
-    """Raises `Refused` for an input that does not fit the state that is wanted."""
+    """Raises `Refused` for an input that does not fit the state that is wanted, and if a machine is to begin that is at
+    work."""
     spec = state.machine.spec or state.machine.given
+    if not command.state and state.machine.status in OPEN:
+        raise Refused(
+            "at_work",
+            f"the machine is at work, in state {state.machine.current!r}: to have it begin again, name the state, "
+            f"select({spec.first if spec is not None else ''!r})",
+        )
     wanted = (command.state or spec.first) if spec is not None else ""
     chosen = next((one for one in spec.states if one.name == wanted), None) if spec is not None else None
     if chosen is None or command.body is None:

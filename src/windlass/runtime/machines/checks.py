@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import posixpath
 import re
 from collections.abc import Iterator, Mapping
 
@@ -13,11 +12,13 @@ from windlass.kernel.parts.machines.machine_tools import STATES_MAX
 from windlass.kernel.parts.machines.states import follow
 from windlass.tools.validator import Validator
 
-from .inputs import named_in, stands_alone
+from .inputs import named_in, spoken_of, stands_alone, unknown_in
+from .interpreters import SHELLS, reads_as_code
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 RESERVED = ("interrupted",)
-SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish", "ash")
+NEAR = ("input", "inptu", "imput", "inupt", "inputs", "inpt", "iput", "nput", "intput", "inpu", "ipnut", "innput")
+"""Words that are meant to be `input`, in commands, where braces may be anybody's."""
 AGENT_DELAY_MS_MIN = 30_000
 """How soon a machine that a model wrote may look again."""
 
@@ -77,18 +78,48 @@ def _state(one: MachineState, states: Mapping[str, MachineState], *, by_model: b
 
 
 def _references(one: MachineState) -> Iterator[str]:
-    """Values of the input that it speaks of, and that its schema does not have."""
-    known = one.input.get("properties") if one.input is not None else None
-    if not isinstance(known, dict):
-        return
-    for text in (one.prompt, one.question, *one.command):
-        for name in named_in(text):
-            if name.partition(".")[0] not in known:
-                yield f"{{input.{name}}} is no part of its input: its schema has {', '.join(known) or 'nothing'}"
+    """What its texts speak of and nobody will fill in, and values that the schema of its input does not have."""
+    for text in (one.prompt, one.question):
+        for name in unknown_in(text):
+            yield (
+                f"it speaks of {{{name}}}, which stands for nothing: {_fix(name)}, or {{{{{name}}}}} for the braces "
+                "themselves"
+            )
+    for word in one.command:
+        for name in unknown_in(word):
+            if name.partition(".")[0].lower() in NEAR:
+                yield f"{word!r} speaks of {{{name}}}, which stands for nothing: {_fix(name)}"
+    for text in (one.prompt, one.question):
+        for path in spoken_of(text):
+            yield from _in_schema(one, path)
+    for word in one.command:
+        for path in named_in(word):
+            yield from _in_schema(one, path)
+
+
+def _fix(name: str) -> str:
+    """What was meant, most likely."""
+    first, _, rest = name.partition(".")
+    if first == "input":
+        return "name a value of it, such as {input.name}"
+    return f"write {{input.{rest if rest and first.lower() in NEAR else name}}}"
+
+
+def _in_schema(one: MachineState, path: str) -> Iterator[str]:
+    """Why the schema of its input does not have a value."""
+    schema = one.input
+    for step in path.split("."):
+        known = schema.get("properties") if isinstance(schema, dict) else None
+        if not isinstance(known, dict):
+            return
+        if step not in known:
+            yield f"{{input.{path}}} is no part of its input: its schema has {', '.join(known) or 'nothing'}"
+            return
+        schema = known[step]
 
 
 def _command(one: MachineState) -> Iterator[str]:
-    """Input enters a program as whole arguments, and never as text that a shell reads."""
+    """Input enters a program as whole arguments, and never as text that an interpreter reads."""
     for number, word in enumerate(one.command):
         if not named_in(word):
             continue
@@ -96,18 +127,12 @@ def _command(one: MachineState) -> Iterator[str]:
             yield f"{word!r} is to be the program: name the program itself, input is for its arguments"
         elif not stands_alone(word):
             yield f"{word!r}: input is a whole argument, '{{input.name}}', and no part of one"
-        elif _is_shell_text(one.command, number):
+        elif reader := reads_as_code(one.command, number, stands_alone):
+            what = "a shell" if reader in SHELLS else repr(reader)
             yield (
-                f"{word!r} would be read by a shell: pass it behind the text, as in "
+                f"{word!r} would be read by {what}: pass it behind the text, as in "
                 "['sh', '-c', 'echo \"$1\"', 'sh', '{input.name}'], or read $INPUT_NAME there"
             )
-
-
-def _is_shell_text(command: tuple[str, ...], number: int) -> bool:
-    """Whether an argument is the text that a shell is given with -c."""
-    shell = any(posixpath.basename(word) in SHELLS for word in command[:number])
-    before = command[number - 1]
-    return shell and before.startswith("-") and not before.startswith("--") and "c" in before
 
 
 def _delays(one: MachineState) -> Iterator[str]:

@@ -15,7 +15,12 @@ from windlass.events.values.machines import MachineState
 from windlass.runtime.flows.outputs import outcome_of
 from windlass.tools.validator import Validator
 
+from .interpreters import is_argument_of_code
+
 REFERENCE = re.compile(r"\{input\.([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)\}")
+SPOKEN = re.compile(r"\{\{([A-Za-z_]\w*(?:\.\w+)*)\}\}|\{([A-Za-z_]\w*(?:\.\w+)*)\}")
+"""What a text for people or models speaks of; doubled braces are braces."""
+NUMBER = re.compile(r"-\d+(?:\.\d+)?")
 NOT_IN_NAMES = re.compile(r"[^A-Z0-9_]")
 WHOLE_INPUT = "MACHINE_INPUT"
 OF_INPUT = "INPUT_"
@@ -26,9 +31,19 @@ ENVIRONMENT_CHARS_MAX = 100_000
 EventAt = Callable[[int], Awaitable[Any]]
 
 
-def named_in(text: str) -> list[str]:
-    """The values of the input that a text speaks of."""
-    return REFERENCE.findall(text)
+def named_in(word: str) -> list[str]:
+    """The values of the input that a word of a command speaks of."""
+    return REFERENCE.findall(word)
+
+
+def spoken_of(text: str) -> list[str]:
+    """The values of the input that a prompt or a question speaks of."""
+    return [name.partition(".")[2] for _, name in SPOKEN.findall(text) if name.startswith("input.")]
+
+
+def unknown_in(text: str) -> list[str]:
+    """What stands in braces, and is no value of the input."""
+    return [name for _, name in SPOKEN.findall(text) if name and not name.startswith("input.")]
 
 
 def stands_alone(word: str) -> bool:
@@ -55,13 +70,20 @@ def as_text(value: Any) -> str:
 
 
 def filled(text: str, given: JsonObject) -> str:
-    """A text with the values that it speaks of. Raises `KeyError` for one that is not there."""
-    return REFERENCE.sub(lambda found: as_text(value_at(given, found[1])), text)
+    """A prompt or a question with the values that it speaks of. Raises `KeyError` for one that is not there."""
+
+    def put(found: re.Match[str]) -> str:
+        if found[1]:
+            return f"{{{found[1]}}}"
+        known = found[2].startswith("input.")
+        return as_text(value_at(given, found[2].partition(".")[2])) if known else found[0]
+
+    return SPOKEN.sub(put, text)
 
 
 def arguments(command: tuple[str, ...], given: JsonObject) -> list[str]:
     """A command with the values of its input as whole arguments."""
-    return [filled(word, given) if stands_alone(word) else word for word in command]
+    return [as_text(value_at(given, named_in(word)[0])) if stands_alone(word) else word for word in command]
 
 
 def environment(given: JsonObject) -> dict[str, str]:
@@ -77,12 +99,28 @@ def unfit(spec: MachineState, given: JsonObject) -> str:
     """Why an input does not fit a state; empty if it does."""
     if spec.input is not None and (errors := Validator(spec.input, f"state {spec.name!r}").errors(given)):
         return f"its input does not fit: {'; '.join(errors)}"
-    for text in (spec.prompt, spec.question, *spec.command):
-        for path in named_in(text):
-            try:
-                value_at(given, path)
-            except KeyError:
-                return f"its input has no {path!r}"
+    wanted = [
+        *spoken_of(spec.prompt),
+        *spoken_of(spec.question),
+        *(path for word in spec.command for path in named_in(word)),
+    ]
+    for path in wanted:
+        try:
+            value_at(given, path)
+        except KeyError:
+            return f"its input has no {path!r}"
+    return _option_among(spec.command, given)
+
+
+def _option_among(command: tuple[str, ...], given: JsonObject) -> str:
+    """Why a program would take a value for one of its options; empty if none is."""
+    for number, word in enumerate(command):
+        if not stands_alone(word) or "--" in command[:number] or is_argument_of_code(command, number, stands_alone):
+            continue
+        path = named_in(word)[0]
+        text = as_text(value_at(given, path))
+        if text.startswith("-") and text != "-" and not NUMBER.fullmatch(text):
+            return f"the value of {path!r} begins with '-' and would be read as an option: put {word!r} behind a '--'"
     return ""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass.events.errors import UsageError
-from windlass.events.values.machines import MachineSpec, MachineState
+from windlass.events.values.machines import QUICK_POLLS_MAX, VISITS_MAX, MachineSpec, MachineState
 
 from .checks import problems_of
 from .drafts import Draft
@@ -39,9 +39,9 @@ class Machine:
     """The state that it begins with; the first of the list if none is named."""
     when: str = ""
     """What it is for: whether a task fits is judged by this."""
-    visits_max: int = 20
+    visits_max: int = VISITS_MAX
     """How often a state may be entered; then the machine goes in circles, and fails."""
-    quick_polls_max: int = 3
+    quick_polls_max: int = QUICK_POLLS_MAX
     """How often in a row a poll may find at once what it waits for; then it tests nothing, and the machine fails."""
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from windlass.runtime.flows.flow_files import values_in
+from windlass.runtime.flows.flow_files import as_meant, unknown, values_in
 
 from .drafts import Draft
 from .machine import BadMachine, Machine
@@ -23,12 +23,17 @@ def load_machine(path: str | os.PathLike[str]) -> Machine:
 def machine_from(values: Mapping[str, Any], place: str) -> Machine:
     """The same of values that were read already."""
     name = str(values.get("name") or pathlib.Path(place).stem)
-    problems = [f"unknown key {key!r}: there are {', '.join(TOP)}" for key in values if key not in TOP]
+    problems = [unknown("key", key, TOP) for key in values if key not in TOP]
+    values = as_meant(values, TOP) if problems else values
     drafts = _drafts(values.get("states"), problems)
-    if problems:
-        raise BadMachine(name, problems)
     more = {key: values[key] for key in ("when", "first", "visits_max", "quick_polls_max") if key in values}
-    return Machine(name, drafts, **more)
+    if not problems:
+        return Machine(name, drafts, **more)
+    try:
+        Machine(name, drafts, **more)
+    except BadMachine as error:
+        problems += error.problems if drafts else []
+    raise BadMachine(name, problems)
 
 
 def _drafts(listed: Any, problems: list[str]) -> list[Draft]:

@@ -36,7 +36,8 @@ class SessionMachine:
         self.session = session
 
     async def start(self, input: JsonObject | None = None, *, command_id: str | None = None) -> str:
-        """Has it begin with its first state. Returns the command's id; `session.result(id)` waits for the run."""
+        """Has it begin with its first state. Returns the command's id; `session.result(id)` waits for the run. Raises
+        `Refused` if it is at work: `select` sends it to any state, its first one too."""
         return await self.select("", input, command_id=command_id)
 
     async def select(self, state: str, input: JsonObject | None = None, *, command_id: str | None = None) -> str:

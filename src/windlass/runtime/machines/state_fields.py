@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 import msgspec
 
 from windlass.events.errors import UsageError
-from windlass.events.values.machines import MachineState, StateKind
+from windlass.events.values.machines import MachineOutcome, MachineState, StateKind
 
 from .drafts import Draft
 from .durations import milliseconds, moment
 
 KINDS: tuple[str, ...] = get_args(StateKind)
+OUTCOMES: tuple[str, ...] = get_args(MachineOutcome)
 COMMON = ("when", "next", "on_failure", "input")
 PROGRAM = ("command", "cwd", "timeout", "success_codes")
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -48,8 +50,12 @@ TIMEOUT_MS_MAX = 600_000
 def read(draft: Draft, problems: list[str]) -> MachineState | None:
     """The state that a draft describes; None, and what is wrong with it, if it describes none."""
     where = draft.name
+    if draft.kind in OUTCOMES:
+        draft = Draft(draft.name, "terminal", {"outcome": draft.kind, **draft.fields})
     if draft.kind not in FIELDS:
-        problems.append(f"{where}: {draft.kind!r} is no kind of a state: there are {', '.join(KINDS)}")
+        close = difflib.get_close_matches(draft.kind, (*KINDS, *OUTCOMES), n=1)
+        fix = f"did you mean {close[0]!r}?" if close else f"there are {', '.join((*KINDS, *OUTCOMES))}"
+        problems.append(f"{where}: {draft.kind!r} is no kind of a state: {fix}")
         return None
     before = len(problems)
     allowed = FIELDS[draft.kind]
