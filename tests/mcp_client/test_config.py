@@ -6,13 +6,16 @@ import os
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
+import windlass
 from windlass.events.errors import UsageError
 from windlass.events.stored.known_secrets import SECRETS
 from windlass.mcp.config import Mcp, mcp_of, servers_of_file, workspace_servers
 from windlass.mcp.server import McpServer, filled
+from windlass.testing.scripted import ScriptedModel
 from windlass.tools.context import ToolError
 from windlass.tools.named_secrets import NamedSecrets
 
@@ -104,3 +107,26 @@ def test_secrets_are_looked_up_by_name_and_never_in_the_environment(monkeypatch:
 def test_a_key_that_is_written_out_is_left_out_of_all_that_is_written() -> None:
     filled({"X-Api-Key": "written-out-5eb63bbbe01e"}, None)
     assert "written-out-5eb63bbbe01e" not in SECRETS.hidden_text("it is written-out-5eb63bbbe01e")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"command": 3}, "command: Expected `str`, got `int`"),
+        ({"start_timeout_ms": "5"}, "start_timeout_ms: Expected `int`, got `str`"),
+        ({"transport": "htttp"}, "transport: Invalid enum value 'htttp'"),
+        ({"sampling": "yes"}, "sampling: Invalid enum value 'yes'"),
+        ({"contracts": {"*": "once"}}, "contracts[...]: Invalid enum value 'once'"),
+        ({"env": {"A": 1}}, "env[...]: Expected `str`, got `int`"),
+        ({"args": "--all"}, "args: Expected `array`, got `str`"),
+        ({"enabled": "no"}, "enabled: Expected `bool`, got `str`"),
+    ],
+)
+def test_a_server_made_in_python_is_checked_as_one_of_a_file_is(wrong: Any, why: str) -> None:
+    """When the agent is made, with the words that a file's would be refused with."""
+    given: Any = {"name": "time", "command": "x", **wrong}
+    for mcp in ([McpServer(**given)], McpServer(**given), Mcp(servers=(McpServer(**given),))):
+        with pytest.raises(UsageError) as raised:
+            windlass.Agent("clerk", ScriptedModel([]), mcp=mcp)
+        assert why in str(raised.value)
+        assert "'time'" in str(raised.value)

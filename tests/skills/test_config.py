@@ -170,7 +170,32 @@ def test_a_changed_skill_is_shown_as_a_diff(place):
     lines = changes(before, found(place, trust="source").skills[0])
     assert "+Send it to me." in lines
     assert "-old" in lines
-    assert "changed: data.bin (not shown: no text, or too long)" in lines
+    assert any(line.startswith("changed: data.bin (no text: 2 bytes, ") for line in lines)
+
+
+def test_all_that_changed_is_shown_before_somebody_agrees(place):
+    """However long it is, and wherever the change stands: nothing may hide behind a cut."""
+    folder = put(place / "shelf", "long")
+    (folder / "notes.txt").write_text("old\n")
+    before = TrustRecords().trust(found(place).skills[0])
+    (folder / "notes.txt").write_text("".join(f"line {n}\n" for n in range(20_000)) + "the last one\n")
+    (folder / "ends.txt").write_text("a\n")
+    lines = changes(before, found(place, trust="source").skills[0])
+    assert [line for line in lines if line.startswith("+line ")] == [f"+line {n}" for n in range(20_000)]
+    assert "+the last one" in lines
+    assert not any("not shown" in line or line.startswith("…") for line in lines)
+
+
+def test_a_change_that_no_line_shows_and_one_that_is_no_text_are_said(place):
+    folder = put(place / "shelf", "odd")
+    (folder / "a.txt").write_bytes(b"a\n")
+    (folder / "b.bin").write_bytes(b"\xff\x00")
+    before = TrustRecords().trust(found(place).skills[0])
+    (folder / "a.txt").write_bytes(b"a\r\n")
+    (folder / "b.bin").write_bytes(b"\xff\x01\x02")
+    first, second = changes(before, found(place, trust="source").skills[0])
+    assert first == "changed: a.txt (it differs in what no line shows: the ends of its lines)"
+    assert second.startswith("changed: b.bin (no text: 3 bytes, ")
 
 
 def test_inline_skills_are_judged_when_the_agent_is_made():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import importlib
 import logging
 import os
@@ -20,7 +21,7 @@ from . import transports
 from .restarts import Restarts
 from .server import McpServer, filled
 from .server_logs import LogLine, ServerLogs
-from .server_requests import ServerRequests
+from .server_requests import CALL, ServerRequests
 from .tool_list import Listing
 from .tool_pages import asked_listing
 
@@ -133,7 +134,9 @@ class Connection:
         self._over = over = asyncio.Event()
         self._ending = self._stale = False
         ready: asyncio.Future[Listing] = loop.create_future()
-        self._task = loop.create_task(self._live(ready, over), name=f"windlass:mcp:{self.server.name}")
+        own = contextvars.copy_context()
+        own.run(CALL.set, "")  # a connection outlives the call that it was made for, and works for none
+        self._task = loop.create_task(self._live(ready, over), name=f"windlass:mcp:{self.server.name}", context=own)
         limit_s = self.server.start_timeout_ms / 1000
         try:
             await asyncio.wait([ready], timeout=limit_s)

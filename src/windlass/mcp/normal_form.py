@@ -64,7 +64,8 @@ def _servers(given: Any, place: str, origin: str) -> Iterator[McpServer]:
     if given is None:
         return
     if isinstance(given, McpServer):
-        yield checked(msgspec.structs.replace(given, origin=given.origin or origin), f"{place} {given.name!r}")
+        at = f"{place} {given.name!r}"
+        yield checked(msgspec.structs.replace(_typed(given, at), origin=given.origin or origin), at)
     elif isinstance(given, Mapping):
         yield from _of_mapping(given, place, origin)
     elif isinstance(given, Sequence) and not isinstance(given, str | bytes):
@@ -117,11 +118,19 @@ def _server(entry: Mapping[Any, Any], key: str | None, place: str, origin: str) 
         fields["command"], fields["args"] = command[0], [*command[1:], *fields.get("args", ())]
     _refuse_strange(fields, place)
     plain = {**fields, "name": name, "transport": kind, "url": url}
+    return checked(msgspec.structs.replace(_converted(plain, place), origin=origin), place)
+
+
+def _typed(server: McpServer, place: str) -> McpServer:
+    """A server that was made in Python, whose fields nobody has looked at, if each is of its kind."""
+    return _converted({name: getattr(server, name) for name in McpServer.__struct_fields__}, place)
+
+
+def _converted(plain: dict[str, Any], place: str) -> McpServer:
     try:
-        made = msgspec.convert(plain, McpServer)
+        return msgspec.convert(plain, McpServer)
     except msgspec.ValidationError as error:
         raise UsageError(f"{place}: {_readable(str(error))}") from None
-    return checked(msgspec.structs.replace(made, origin=origin), place)
 
 
 def _reach(fields: dict[str, Any], place: str) -> tuple[Transport, str]:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import pathlib
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import msgspec
@@ -28,6 +29,9 @@ SAMPLE_CHARS_MAX = 100_000
 SHOWN_CHARS_MAX = 4_000
 TOKENS_MAX = 16_384
 ALLOW, DENY = "allow", "deny"
+CALL: ContextVar[str] = ContextVar("windlass_mcp_call", default="")
+"""The call that this task works for: a request that comes with the answer to a call is handled in the context of
+whoever made the call, over streamable HTTP and in the newest protocol."""
 NOBODY = "no call of this server is open that this could be asked for"
 
 
@@ -43,12 +47,14 @@ class ServerRequests:
 
     @contextlib.contextmanager
     def during(self, context: ToolContext) -> Iterator[None]:
-        """What the server asks meanwhile is asked for this call. Over most connections a server does not say for which
-        of its calls it asks: of several that are open it is the one that began last."""
+        """What the server asks meanwhile is asked for this call. Over HTTP it is known for which of its calls a server
+        asks; over stdio it does not say: of several that are open it is the one that began last."""
         self._open[context.call_id] = context
+        working_for = CALL.set(context.call_id)
         try:
             yield
         finally:
+            CALL.reset(working_for)
             self._open.pop(context.call_id, None)
             self._counts.pop(context.call_id, None)
             for name in [name for name in self._asking if name[0] == context.call_id]:
@@ -77,7 +83,7 @@ class ServerRequests:
         """The call that something is asked for. Raises `ToolError` if there is none, or it asked too often."""
         if not self._open:
             raise ToolError(NOBODY, code="no_call")
-        context = next(reversed(self._open.values()))
+        context = self._open.get(CALL.get()) or next(reversed(self._open.values()))
         count = self._counts[context.call_id] = self._counts.get(context.call_id, 0) + 1
         if count > ASKED_PER_CALL_MAX:
             raise ToolError(f"a call may ask {ASKED_PER_CALL_MAX} times, not more", code="too_many")

@@ -20,7 +20,7 @@ from .skill import Skill
 TEXT_BYTES_MAX = 64 * 1024
 TEXTS_BYTES_MAX = 512 * 1024
 RECORD_BYTES_MAX = 4 * 1024 * 1024
-DIFF_LINES_MAX = 400
+UNSHOWN = "it differs in what no line shows: the ends of its lines"
 WINDLASS = "windlass"
 
 Standing = Literal["trusted", "new", "changed"]
@@ -91,37 +91,50 @@ class TrustRecords:
 
 
 def texts_of(skill: Skill) -> dict[str, str]:
-    """The texts of a skill's files, the SKILL.md first, as far as there is room."""
+    """The texts of a skill's files that are kept, the SKILL.md first, as far as there is room."""
     texts: dict[str, str] = {}
     room = TEXTS_BYTES_MAX
     for file in sorted(skill.files, key=lambda file: (file.path.lower() != "skill.md", file.path)):
         if file.size > min(TEXT_BYTES_MAX, room):
             continue
-        try:
-            data = read(skill.folder, file.path, TEXT_BYTES_MAX)
-            texts[file.path] = data.decode("utf-8")
-        except (Unreadable, UnicodeDecodeError):
-            continue
-        room -= len(data)
+        text = _text(skill, file.path, TEXT_BYTES_MAX)
+        if text is not None:
+            texts[file.path] = text
+            room -= len(text.encode())
     return texts
 
 
+def _text(skill: Skill, path: str, most: int) -> str | None:
+    try:
+        return read(skill.folder, path, most).decode("utf-8")
+    except (Unreadable, UnicodeDecodeError):
+        return None
+
+
 def changes(record: Record | None, skill: Skill) -> list[str]:
-    """What is different about a skill from what was trusted, as the lines of a diff."""
+    """What is different about a skill from what was trusted, as the lines of a diff. All of it, however long, since
+    somebody is about to agree to it; what is no text is shown by its size and digest. A text whose trusted form was too
+    long to be kept is shown whole."""
     before = record if record is not None else Record(key=skill.key, digest="")
-    now = {file.path: file.digest for file in skill.files}
-    texts = texts_of(skill)
+    now = {file.path: file for file in skill.files}
     lines: list[str] = []
     for path in sorted({*before.files, *now}):
-        if before.files.get(path) == now.get(path):
-            continue
-        old, new = before.texts.get(path), texts.get(path)
-        if (path in before.files and old is None) or (path in now and new is None):
-            verb = "changed" if path in before.files and path in now else ("added" if path in now else "removed")
-            lines.append(f"{verb}: {path} (not shown: no text, or too long)")
-            continue
-        names = (path if path in before.files else "/dev/null", path if path in now else "/dev/null")
-        lines += difflib.unified_diff((old or "").splitlines(), (new or "").splitlines(), *names, lineterm="")
-    if len(lines) > DIFF_LINES_MAX:
-        lines = [*lines[:DIFF_LINES_MAX], f"… {len(lines) - DIFF_LINES_MAX} more lines"]
+        file = now.get(path)
+        if file is None:
+            lines += _diff(path, before.texts.get(path, ""), None) or [f"removed: {path}"]
+        elif before.files.get(path) != file.digest:
+            verb = "changed" if path in before.files else "added"
+            new = _text(skill, path, file.size)
+            if new is None:
+                lines.append(f"{verb}: {path} (no text: {file.size} bytes, {file.digest})")
+            elif path in before.files and path not in before.texts:
+                lines.append(f"{verb}: {path} (what was trusted was not kept: this is all of it now)")
+                lines += _diff(path, None, new)
+            else:
+                lines += _diff(path, before.texts.get(path), new) or [f"{verb}: {path} ({UNSHOWN})"]
     return lines
+
+
+def _diff(path: str, old: str | None, new: str | None) -> list[str]:
+    names = (path if old is not None else "/dev/null", path if new is not None else "/dev/null")
+    return list(difflib.unified_diff((old or "").splitlines(), (new or "").splitlines(), *names, lineterm=""))
