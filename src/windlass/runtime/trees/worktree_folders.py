@@ -123,7 +123,9 @@ def removed(tree: Worktree, why: str, *, keeps: bool) -> WorktreeRemoved:
     """Takes the folder of a worktree away, and its branch too unless that holds what nobody has. Never raises: what
     could not be done is said."""
     try:
-        with repository(tree.repository, tree.common) as repo:
+        # In older logs only a folder leads to the repository: its own if that of a parent that has ended went first.
+        there = tree.repository if os.path.isdir(tree.repository) else tree.folder
+        with repository(there, tree.common) as repo:
             return _removed(repo, tree, why, keeps=keeps)
     except (GitFailed, OSError) as error:
         return WorktreeRemoved(branch=tree.branch if keeps else "", detail=f"{tree.folder} is left: {error}")
