@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -106,3 +108,62 @@ def test_a_repository_that_is_gone_is_said_and_nothing_raises(tmp_path: pathlib.
     gone = worktree_folders.removed(made, "why", keeps=True)
     assert gone.branch == "windlass/one"
     assert str(folder) in gone.detail
+
+
+def test_a_worktree_goes_when_the_one_that_it_was_made_from_is_gone(tmp_path: pathlib.Path):
+    place, above, below = repository(tmp_path / "repo"), tmp_path / "trees/one", tmp_path / "trees/two"
+    first = worktree_folders.made(str(place), str(above), "windlass/one", "merge")
+    second = worktree_folders.made(str(above), str(below), "windlass/two", "merge")
+    (below / "notes.txt").write_text("two\n")
+    assert worktree_folders.removed(first, "why", keeps=False) == WorktreeRemoved()
+    gone = worktree_folders.removed(second, "why", keeps=True)
+    assert (gone.branch, gone.detail, below.exists(), worktrees(place)) == ("windlass/two", "", False, 0)
+    assert git(place, "show", "windlass/two:notes.txt") == "two"
+    assert worktree_folders.removed(second, "why", keeps=False) == WorktreeRemoved()
+    assert branches(place) == []
+
+
+def test_a_worktree_of_a_worktree_is_made_and_merged(tmp_path: pathlib.Path):
+    place, above, below = repository(tmp_path / "repo"), tmp_path / "trees/one", tmp_path / "trees/two"
+    worktree_folders.made(str(place), str(above), "windlass/one", "merge")
+    second = worktree_folders.made(str(above), str(below), "windlass/two", "merge")
+    (below / "notes.txt").write_text("two\n")
+    assert worktree_folders.merged(second, "why").outcome == "merged"
+    assert (above / "notes.txt").read_text() == "two\n"
+
+
+def points_at(folder: pathlib.Path, other: pathlib.Path) -> None:
+    """Has a `.git` file name another repository."""
+    shutil.rmtree(folder / ".git") if (folder / ".git").is_dir() else (folder / ".git").unlink()
+    (folder / ".git").write_text(f"gitdir: {other / '.git'}\n")
+
+
+def shares_with(folder: pathlib.Path, other: pathlib.Path) -> None:
+    """Has a `.git` folder say that its branches are those of another repository."""
+    (folder / ".git/commondir").write_text(f"{other / '.git'}\n")
+
+
+@pytest.mark.parametrize("leads", [points_at, shares_with])
+def test_no_worktree_is_made_of_a_repository_that_a_file_leads_to(tmp_path: pathlib.Path, leads: Any):
+    place, other = repository(tmp_path / "repo"), repository(tmp_path / "other")
+    leads(place, other)
+    with pytest.raises(GitFailed, match="leads to a repository that does not know it"):
+        worktree_folders.made(str(place), str(tmp_path / "trees/one"), "windlass/one", "merge")
+    assert (branches(other), worktrees(other)) == ([], 0)
+
+
+def test_nothing_is_committed_to_a_repository_that_a_child_leads_to(tmp_path: pathlib.Path):
+    place, other, folder = repository(tmp_path / "repo"), repository(tmp_path / "other"), tmp_path / "trees/one"
+    made, before = (
+        worktree_folders.made(str(place), str(folder), "windlass/one", "merge"),
+        git(other, "rev-parse", "HEAD"),
+    )
+    (folder / "notes.txt").write_text("two\n")
+    points_at(folder, other)
+    merged = worktree_folders.merged(made, "why")
+    assert merged.outcome == "failed"
+    assert merged.body is not None
+    assert "leads to a repository that does not know it" in merged.body.detail
+    gone = worktree_folders.removed(made, "why", keeps=True)
+    assert (gone.branch, (folder / "notes.txt").read_text()) == ("windlass/one", "two\n")
+    assert (git(other, "rev-parse", "HEAD"), git(other, "status", "--porcelain")) == (before, "")

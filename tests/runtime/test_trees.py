@@ -8,13 +8,14 @@ import pytest
 
 import windlass
 from windlass.events.errors import Refused, UsageError
+from windlass.events.tools.calls import ToolDenied
 from windlass.events.trees.children import ChildFinished, ChildOpened, ChildStarted
 from windlass.events.values.specs import Policy, Rule
 from windlass.runtime.api.approvals import together
 from windlass.store import open_store
 from windlass.store.base import Key
 from windlass.store.memory import MemoryStore
-from windlass.testing.scripted import ScriptedModel, call, fail
+from windlass.testing.scripted import ScriptedModel, by_history, call, fail
 
 from .support import agent_of, events_of, only, sound, until
 
@@ -374,3 +375,18 @@ async def test_something_said_to_a_child_steers_it():
         gate.set()
         await below.result()
         assert "be brief" in str(child.model.requests[-1].items)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("chars", [186, 187, 195, 196, 200])
+async def test_a_session_of_any_length_of_name_has_children_or_says_why_not(chars):
+    below = windlass.Agent("below", ScriptedModel(["found"]))
+    model = ScriptedModel(by_history([call("spawn", agent="below", task="look"), "done"]))
+    agent = windlass.Agent("above", model, agents=[below])
+    async with windlass.open(agents=[agent]) as runtime:
+        session = await runtime.session(agent, "s" * chars)
+        await session.prompt("go")
+        assert (await session.result()).text == "done"
+        ends = [end.ok for end in only(await events_of(session), ChildFinished)]
+        denied = [each.detail for each in only(await events_of(session), ToolDenied)]
+    told = "the ids of sessions have 200 characters at the most, and a child's would have more"
+    assert (ends, denied) == (([True], []) if chars <= 195 else ([], [told]))

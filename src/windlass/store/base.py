@@ -12,12 +12,12 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 
 from windlass.events.stored.record import Sealed
+from windlass.events.values.ids import ID_CHARS_MAX as ID_CHARS_MAX
 
 Durability = Literal["full", "normal"]
 """`full`: acknowledged means kept, also after a power loss. `normal`: kept after a crash of the process; a power loss
 may take the tail since the last barrier, never a hole."""
 
-ID_CHARS_MAX = 200
 BLOB_BYTES_MAX = 256 * 1024 * 1024
 COMMAND_BYTES_MAX = 4 * 1024 * 1024
 INBOX_COMMANDS_MAX = 10_000

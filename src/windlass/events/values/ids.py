@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
+ID_CHARS_MAX = 200
+"""The longest id of a session or a command."""
+
 
 def run_id(seq: int) -> str:
     """The run that the `run.started` at this seq opened."""
@@ -60,34 +63,44 @@ def child_id(session: str, origin: str) -> str:
     return f"{session}~{origin}"
 
 
+def _of_child(word: str, child: str, seq: int | None = None) -> str:
+    """The id of a message about a child. A child whose own id is nearly as long as an id may be is named by a digest in
+    it, which begins with a sign that no call's name begins with."""
+    more = "" if seq is None else f":{seq}"
+    whole = f"{word}:{child}{more}"
+    if len(whole) <= ID_CHARS_MAX:
+        return whole
+    return f"{word}:={hashlib.blake2b(child.encode(), digest_size=16).hexdigest()}{more}"
+
+
 def child_end_id(child: str) -> str:
     """The command by which a child's end reaches its parent, once."""
-    return f"finished:{child}"
+    return _of_child("finished", child)
 
 
 def child_settled_id(child: str) -> str:
     """The command by which a child that has ended says, once, that all below it have ended too."""
-    return f"settled:{child}"
+    return _of_child("settled", child)
 
 
 def child_task_id(child: str) -> str:
     """The command by which a child gets its task, once."""
-    return f"task:{child}"
+    return _of_child("task", child)
 
 
 def child_moved_id(child: str, seq: int) -> str:
     """The command by which a child's parent learns how it gets on."""
-    return f"moved:{child}:{seq}"
+    return _of_child("moved", child, seq)
 
 
 def child_stop_id(child: str, seq: int) -> str:
     """The command by which a child is stopped by what its parent decided at this seq."""
-    return f"stop:{child}:{seq}"
+    return _of_child("stop", child, seq)
 
 
 def child_told_id(child: str, seq: int) -> str:
     """The command by which a child is told what its parent said at this seq."""
-    return f"told:{child}:{seq}"
+    return _of_child("told", child, seq)
 
 
 def below(call: str, name: str) -> str:

@@ -33,3 +33,6 @@ class Worktree(Value, frozen=True, kw_only=True):
     base: str
     """The commit that it began at."""
     at_end: AtEnd = "merge"
+    common: str = ""
+    """Where the repository keeps its branches and its list of worktrees; empty in older logs, in which the folder that
+    it was made from leads there."""

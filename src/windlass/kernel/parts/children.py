@@ -44,6 +44,7 @@ from windlass.events.trees.children import (
 )
 from windlass.events.values.failures import failure
 from windlass.events.values.ids import (
+    ID_CHARS_MAX,
     below,
     child_end_id,
     child_id,
@@ -67,8 +68,6 @@ if TYPE_CHECKING:
     from windlass.kernel.parts.tools.calls import Call
     from windlass.kernel.state import State
 
-ID_CHARS_MAX = 200
-"""The longest id of a session: so deep, and no deeper, may a tree go under a long name."""
 TOLD_TOKENS = 24
 WELL = ("completed", "task_complete", "max_tokens", "refused")
 """Ends of a run of the agent's own."""
@@ -424,7 +423,7 @@ def refusal(state: State, call: Call, slice: Limits) -> str:
     if here.count >= settings.children_max:
         return f"this session has started {here.count} child sessions, and may start no more"
     if len(child_id(state.session_id, call.call_id)) > ID_CHARS_MAX:
-        return "the id of the session is too long to go deeper"
+        return f"the ids of sessions have {ID_CHARS_MAX} characters at the most, and a child's would have more"
     for _, limits, spent in budgets.scopes(state):
         if limits.children is not None and limits.children - spent.children - budgets.held(state).children < 1:
             return "no child sessions are left in the budget"

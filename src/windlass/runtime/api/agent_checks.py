@@ -120,7 +120,18 @@ def _check_values(where: str, agent: Agent) -> None:
         msgspec.convert(agent.mode, WorkMode)
     except msgspec.ValidationError:
         raise UsageError(f"{where}: mode {agent.mode!r} is none of interactive, plan and autopilot") from None
+    _check_role(where, agent.role)
     _check_isolation(where, agent)
+
+
+def _check_role(where: str, role: Any) -> None:
+    """Raises `UsageError` for a role that there is not: with it would go what the role forbids."""
+    from .agent import Role
+
+    roles = list(get_args(Role))
+    if role not in roles:
+        meant = _meant(role, roles) if isinstance(role, str) else f" ({', '.join(roles)})"
+        raise UsageError(f"{where}: there is no role {role!r}{meant}")
 
 
 def _check_isolation(where: str, agent: Agent) -> None:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from windlass.runtime.workspace.git import POINTER_BYTES_MAX, git_folder, read
+
 LOCK_NAME = "windlass.lock"
 LOCK_S = 60.0
 COMMAND_S = 300.0
@@ -46,10 +48,14 @@ class GitFailed(Exception):
 class Repository:
     """Git in one repository, while its lock is held: a command that outlives this process keeps it."""
 
-    def __init__(self, lock: int, settings: dict[str, str], *, nameless: bool) -> None:
+    def __init__(self, common: str, lock: int, settings: dict[str, str], *, nameless: bool) -> None:
+        self.common = common
+        """Where it keeps its objects and branches. What is no matter of one checkout is done there: a checkout may be
+        gone, or on its way out."""
         self._lock = lock
         self._settings = settings
         self._nameless = nameless
+        self._known = {common}
 
     def git(self, folder: str, *args: str) -> str:
         """What a command says. Raises `GitFailed` if it fails."""
@@ -59,7 +65,10 @@ class Repository:
         return done.stdout.decode("utf-8", "surrogateescape").strip()
 
     def tried(self, folder: str, *args: str) -> subprocess.CompletedProcess[bytes]:
-        """How a command ended."""
+        """How a command ended. Raises `GitFailed` if the folder is no checkout of this repository."""
+        if folder not in self._known:
+            require_checkout(folder, self.common)
+            self._known.add(folder)
         return _run(folder, args, {**FIXED, **self._settings}, NOBODY if self._nameless else {}, self._lock)
 
     def holds(self, folder: str, *args: str) -> bool:
@@ -68,11 +77,10 @@ class Repository:
 
 
 @contextmanager
-def repository(folder: str) -> Iterator[Repository]:
-    """The repository of a folder, for this caller alone. Raises `GitFailed` if there is none, or others do not let go
-    of it."""
-    common = _answer(folder, "rev-parse", "--path-format=absolute", "--git-common-dir")
-    _require_plain(folder)
+def repository(folder: str, common: str = "") -> Iterator[Repository]:
+    """The repository of a folder, for this caller alone. `common` is where it keeps its branches, if that is on record:
+    the folder itself may be gone then. Raises `GitFailed` if there is none, or others do not let go of it."""
+    common = common or _answer(folder, "rev-parse", "--path-format=absolute", "--git-common-dir")
     try:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         lock = os.open(os.path.join(common, LOCK_NAME), flags, 0o600)
@@ -80,24 +88,42 @@ def repository(folder: str) -> Iterator[Repository]:
         raise GitFailed(f"its lock {LOCK_NAME} cannot be taken: {error.strerror}") from error
     try:
         _wait_for(lock)
-        yield Repository(lock, _without_programs(folder), nameless=_is_nameless(folder))
+        _require_plain(common)
+        yield Repository(common, lock, _without_programs(common), nameless=_is_nameless(common))
     finally:
         os.close(lock)
 
 
-def main_of(folder: str) -> str:
-    """The folder of the repository that a worktree belongs to. Raises `GitFailed` if it belongs to none."""
-    return _answer(folder, "worktree", "list", "--porcelain").splitlines()[0].removeprefix("worktree ")
-
-
-def _require_plain(folder: str) -> None:
+def _require_plain(common: str) -> None:
     """Raises `GitFailed` for a repository of which nobody can say what a worktree would run or write."""
-    listed = _run(folder, ("config", "--local", "--no-includes", "--name-only", "-z", "--get-regexp", HIDES), FIXED)
+    listed = _run(common, ("config", "--local", "--no-includes", "--name-only", "-z", "--get-regexp", HIDES), FIXED)
     names = [name for name in listed.stdout.decode("utf-8", "replace").split("\0") if name]
     if names:
         raise GitFailed(f"the repository's own configuration has {names[0]}: remove it, or work without a worktree")
-    if os.path.islink(os.path.join(folder, ".git")):
+
+
+def require_checkout(folder: str, common: str) -> None:
+    """Raises `GitFailed` unless a folder is a checkout of this very repository: its own, or a worktree that the
+    repository knows to be there. Whoever may write a `.git` must not choose by it what git changes elsewhere. Asked
+    while the lock is held, so that no worktree is on its way out."""
+    own = os.path.join(folder, ".git")
+    if os.path.islink(own):
         raise GitFailed("its .git is a link: no worktree is made of the repository that it leads to")
+    if os.path.isdir(own):
+        ours = os.path.realpath(own) == os.path.realpath(common)
+    else:
+        inside = git_folder(own)
+        if inside is None:
+            raise GitFailed(f"{folder} is no checkout of a repository any more")
+        back = read(os.path.join(inside, "gitdir"), POINTER_BYTES_MAX)
+        known = os.path.realpath(os.path.dirname(inside)) == os.path.join(os.path.realpath(common), "worktrees")
+        ours = known and back is not None and _leads_to(os.path.join(inside, back.strip()), own)
+    if not ours:
+        raise GitFailed(f"the .git of {folder} leads to a repository that does not know it: work where that one lies")
+
+
+def _leads_to(path: str, own: str) -> bool:
+    return os.path.realpath(path) == os.path.realpath(own)
 
 
 def _wait_for(lock: int) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from windlass.events.trees.worktrees import MergeBody, WorktreeMerged, WorktreeRemoved
 from windlass.events.values.isolation import AtEnd, Worktree
 
-from .git_commands import GitFailed, Repository, main_of, repository, said
+from .git_commands import GitFailed, Repository, repository, said
 
 FILES_TOLD_MAX = 20
 MADE = ".made"
@@ -21,33 +21,38 @@ def made(root: str, folder: str, branch: str, at_end: AtEnd) -> Worktree:
     """The worktree of a branch in a folder, which is made from what is checked out in `root` unless it is there. Raises
     `GitFailed` if it cannot be."""
     with repository(root) as repo:
-        base = _begun_at(repo, root, folder, branch)
+        head = repo.git(root, "rev-parse", "--verify", "HEAD^{commit}")
+        base = _begun_at(repo, folder, branch)
         if base is None:
-            _check_bare(repo, root, branch)
-            _clear(repo, root, folder, branch)
-            base = repo.git(root, "rev-parse", "--verify", "HEAD^{commit}")
+            _check_bare(repo, head, branch)
+            _clear(repo, folder, branch)
+            base = head
             os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
             repo.git(root, "worktree", "add", "--quiet", "-b", branch, folder, base)
             _mark(folder, base)
-    return Worktree(repository=root, folder=folder, branch=branch, base=base, at_end=at_end)
+    return Worktree(repository=root, common=repo.common, folder=folder, branch=branch, base=base, at_end=at_end)
 
 
-def _begun_at(repo: Repository, root: str, folder: str, branch: str) -> str | None:
+def _begun_at(repo: Repository, folder: str, branch: str) -> str | None:
     """The commit that a worktree began at, if it is there and whole."""
     try:
         with open(folder + MADE, encoding="ascii") as file:
             base = file.read().strip()
     except OSError:
         return None
-    known = f"worktree {folder}" in repo.git(root, "worktree", "list", "--porcelain").splitlines()
-    there = known and os.path.isdir(folder) and repo.holds(root, "rev-parse", "--verify", "-q", f"refs/heads/{branch}")
-    return base if there else None
+    known = f"worktree {folder}" in repo.git(repo.common, "worktree", "list", "--porcelain").splitlines()
+    return base if known and os.path.isdir(folder) and _tip(repo, branch) else None
 
 
-def _check_bare(repo: Repository, root: str, branch: str) -> None:
+def _tip(repo: Repository, branch: str) -> str:
+    """What a branch is at; empty if there is none."""
+    return repo.tried(repo.common, "rev-parse", "--verify", "-q", f"refs/heads/{branch}").stdout.decode("ascii").strip()
+
+
+def _check_bare(repo: Repository, head: str, branch: str) -> None:
     """Raises `GitFailed` if a branch of this name holds what nobody else has: no crash of ours left it."""
-    ours = repo.holds(root, "merge-base", "--is-ancestor", f"refs/heads/{branch}", "HEAD")
-    if not ours and repo.holds(root, "rev-parse", "--verify", "-q", f"refs/heads/{branch}"):
+    tip = _tip(repo, branch)
+    if tip and not repo.holds(repo.common, "merge-base", "--is-ancestor", tip, head):
         raise GitFailed(f"there is a branch {branch} with changes of its own: rename it, or delete it")
 
 
@@ -60,25 +65,25 @@ def _mark(folder: str, base: str) -> None:
     os.replace(part, folder + MADE)
 
 
-def _clear(repo: Repository, root: str, folder: str, branch: str) -> None:
+def _clear(repo: Repository, folder: str, branch: str) -> None:
     """Takes away what is left of a worktree, its branch too."""
-    _clear_folder(repo, root, folder)
-    if repo.holds(root, "rev-parse", "--verify", "-q", f"refs/heads/{branch}"):
-        repo.git(root, "branch", "--quiet", "-D", branch)
+    _clear_folder(repo, folder)
+    if _tip(repo, branch):
+        repo.git(repo.common, "branch", "--quiet", "-D", branch)
 
 
-def _clear_folder(repo: Repository, root: str, folder: str) -> None:
+def _clear_folder(repo: Repository, folder: str) -> None:
     with suppress(FileNotFoundError):
         os.unlink(folder + MADE)
-    if not repo.holds(root, "worktree", "remove", "--force", "--force", folder):
+    if not repo.holds(repo.common, "worktree", "remove", "--force", "--force", folder):
         shutil.rmtree(folder, ignore_errors=True)
-    repo.git(root, "worktree", "prune", "--expire", "now")
+    repo.git(repo.common, "worktree", "prune", "--expire", "now")
 
 
 def merged(tree: Worktree, why: str) -> WorktreeMerged:
     """Brings what is in a worktree to where it was made from. `why` is the text of commits that are made."""
     try:
-        with repository(tree.repository) as repo:
+        with repository(tree.repository, tree.common) as repo:
             return _merged(repo, tree, why)
     except (GitFailed, OSError) as error:
         return WorktreeMerged(outcome="failed", body=MergeBody(detail=str(error)))
@@ -118,30 +123,29 @@ def removed(tree: Worktree, why: str, *, keeps: bool) -> WorktreeRemoved:
     """Takes the folder of a worktree away, and its branch too unless that holds what nobody has. Never raises: what
     could not be done is said."""
     try:
-        try:
-            return _removed(tree.repository, tree, why, keeps=keeps)
-        except (GitFailed, OSError):
-            if os.path.isdir(tree.repository):
-                raise
-            # Made from the worktree of a parent that has ended, and went first: no order holds between the two.
-            return _removed(main_of(tree.folder), tree, why, keeps=keeps)
+        # In older logs only a folder leads to the repository: its own if that of a parent that has ended went first.
+        there = tree.repository if os.path.isdir(tree.repository) else tree.folder
+        with repository(there, tree.common) as repo:
+            return _removed(repo, tree, why, keeps=keeps)
     except (GitFailed, OSError) as error:
         return WorktreeRemoved(branch=tree.branch if keeps else "", detail=f"{tree.folder} is left: {error}")
 
 
-def _removed(root: str, tree: Worktree, why: str, *, keeps: bool) -> WorktreeRemoved:
-    with repository(root) as repo:
-        return _taken_away(repo, root, tree, why, keeps=keeps)
-
-
-def _taken_away(repo: Repository, root: str, tree: Worktree, why: str, *, keeps: bool) -> WorktreeRemoved:
+def _removed(repo: Repository, tree: Worktree, why: str, *, keeps: bool) -> WorktreeRemoved:
     if keeps and os.path.isdir(tree.folder):
         _committed(repo, tree, why)
-    named = repo.tried(root, "rev-parse", "--verify", "-q", f"refs/heads/{tree.branch}")
-    tip = named.stdout.decode("ascii", "replace").strip()
-    gone = not tip or tip == tree.base or repo.holds(root, "merge-base", "--is-ancestor", tip, "HEAD")
-    if not keeps or gone:
-        _clear(repo, root, tree.folder, tree.branch)
+    tip = _tip(repo, tree.branch)
+    if not keeps or not tip or tip == tree.base or _is_merged(repo, tree, tip):
+        _clear(repo, tree.folder, tree.branch)
         return WorktreeRemoved()
-    _clear_folder(repo, root, tree.folder)
+    _clear_folder(repo, tree.folder)
     return WorktreeRemoved(branch=tree.branch, commit=tip)
+
+
+def _is_merged(repo: Repository, tree: Worktree, tip: str) -> bool:
+    """Whether the worktree that it was made from has all of it. That one may be gone, with the child session that
+    worked there: then nobody can say so."""
+    try:
+        return repo.holds(tree.repository, "merge-base", "--is-ancestor", tip, "HEAD")
+    except GitFailed:
+        return False
