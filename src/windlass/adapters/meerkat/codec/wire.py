@@ -32,22 +32,26 @@ def builtins(value: msgspec.Struct) -> Any:
 
 def read_event(value: Any) -> AgentEvent:
     """An event of a JSON value. Raises `CodecError` with the place of what does not fit."""
-    return _converted(_tolerated(value), AgentEvent)
+    event: AgentEvent = _converted(_tolerated(value), AgentEvent)
+    return event
 
 
 def read_envelope(value: Any) -> EventEnvelope[AgentEvent]:
     """An envelope with its event."""
-    return _converted(_within(value, "payload", _tolerated), EventEnvelope[AgentEvent])
+    read: EventEnvelope[AgentEvent] = _converted(_within(value, "payload", _tolerated), EventEnvelope[AgentEvent])
+    return read
 
 
 def read_scoped(value: Any) -> ScopedEvent:
     """An event with its place in a tree."""
-    return _converted(_within(value, "event", _tolerated), ScopedEvent)
+    read: ScopedEvent = _converted(_within(value, "event", _tolerated), ScopedEvent)
+    return read
 
 
 def read_as(value: Any, kind: type[Read]) -> Read:
     """Any other value of the model."""
-    return _converted(value, kind)
+    read: Read = _converted(value, kind)
+    return read
 
 
 def _converted(value: Any, kind: Any) -> Any:
