@@ -9,12 +9,12 @@ import re
 
 import pytest
 
+from windlass.adapters.log_views import view_named, views
 from windlass.adapters.meerkat.codec import agent_events as events
 from windlass.adapters.meerkat.codec.envelope import order
 from windlass.adapters.meerkat.codec.wire import builtins, read_envelope
 from windlass.adapters.meerkat.log_lines import JsonLines, VerboseLines
 from windlass.adapters.meerkat.view.event_view import MeerkatView
-from windlass.cli.log_views import view_named, views
 from windlass.events.errors import UsageError
 from windlass.events.live import Live
 

@@ -96,7 +96,7 @@ async def print_json(args: argparse.Namespace, store: Store, key: Key) -> None:
 
 async def print_view(args: argparse.Namespace, store: Store, key: Key) -> None:
     """The lines of a view of another system."""
-    from windlass.cli.log_views import view_named
+    from windlass.adapters.log_views import view_named
     from windlass.protocol.log_tail import records
     from windlass.protocol.view import forms
 
