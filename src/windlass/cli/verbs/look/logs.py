@@ -16,6 +16,7 @@ EXAMPLES = """examples:
   windlass logs - --after 40         the newest session, after record 40
   windlass logs march --json         one JSON object per record: seq, at_ms, cause, event
   windlass logs march --raw          the sealed lines as they are stored
+  windlass logs march --view meerkat in the events of another system, one JSON object each
   windlass logs march --tree -f      with the sessions below it; --depth 1 for its children alone
 """
 
@@ -33,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object per record")
     form.add_argument("--raw", action="store_true", help="the stored lines")
+    form.add_argument("--view", metavar="NAME", help="in the form of another system: meerkat, meerkat-verbose, copilot")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,12 +52,16 @@ async def logs(args: argparse.Namespace, store: Store, key: Key) -> int:
         raise UsageError(f"--depth {args.depth}: says how deep --tree goes; 0 is the session alone")
     if args.tree and (args.raw or args.after):
         raise UsageError("--tree goes with neither --raw nor --after: a place in one log says nothing of the others")
+    if args.tree and args.view:
+        raise UsageError("--tree does not go with --view: such a view tells one session; name the child to see it")
     if args.tree:
         await print_tree(args, store, key)
     elif args.raw:
         await print_raw(args, store, key)
     elif args.json:
         await print_json(args, store, key)
+    elif args.view:
+        await print_view(args, store, key)
     elif not await print_timeline(args, store, key):
         from windlass.cli.terminal.text import put
         from windlass.cli.terminal.visible_text import spelt
@@ -85,6 +91,17 @@ async def print_json(args: argparse.Namespace, store: Store, key: Key) -> None:
     from windlass.protocol.view import forms
 
     async for line in forms(RecordJson(), records(store, key, follow=args.follow), after=args.after):
+        print(line, flush=args.follow)
+
+
+async def print_view(args: argparse.Namespace, store: Store, key: Key) -> None:
+    """The lines of a view of another system."""
+    from windlass.adapters.log_views import view_named
+    from windlass.protocol.log_tail import records
+    from windlass.protocol.view import forms
+
+    view = view_named(args.view, key.session)
+    async for line in forms(view, records(store, key, follow=args.follow), after=args.after):
         print(line, flush=args.follow)
 
 

@@ -1,0 +1,1 @@
+"""Sessions in the event vocabulary of Meerkat: a codec of its model, and a view of our logs in it."""
