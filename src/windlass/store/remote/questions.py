@@ -182,8 +182,8 @@ class PutBlob(Question, frozen=True, kw_only=True, tag="blobs.put"):
 
 class GetBlob(Question, frozen=True, kw_only=True, tag="blobs.get"):
     digest: str
-    start: int = 0
-    length: int | None = None
+    start: Nat = 0
+    length: Nat | None = None
 
 
 class GetBlobInfo(Question, frozen=True, kw_only=True, tag="blobs.info"):
