@@ -10,6 +10,7 @@ from typing import get_args
 import msgspec
 
 from windlass.events.stored.record import Sealed
+from windlass.events.values.blocks import Nat
 from windlass.store.base import (
     MEDIA_TYPE,
     Capabilities,
