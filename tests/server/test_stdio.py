@@ -16,6 +16,7 @@ from tests.cli.terminal import PROGRAM
 from .support import PROMPT
 
 CLERK = """
+print("printed while it is loaded")
 import sys
 import windlass
 from windlass.testing.scripted import ScriptedModel, by_history, call

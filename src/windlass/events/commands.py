@@ -29,6 +29,8 @@ class PromptReceived(Command, frozen=True, kw_only=True, tag="prompt.received"):
     options: RunOptions | None = None
     labels: tuple[str, ...] = ()
     """What its words and attachments are marked with."""
+    trace: str = ""
+    """The caller's trace context, as a `traceparent`."""
     hooks: tuple[HookRuling, ...] = ()
     body: PromptBody | None = None
 

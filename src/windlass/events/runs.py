@@ -74,6 +74,9 @@ class RunStarted(Decision, frozen=True, kw_only=True, tag="run.started"):
         "machine",
     ]
     options: RunOptions | None = None
+    trace: str = ""
+    """The trace context that it belongs to, as a `traceparent`: that of whoever began it, or of the run that it
+    continues; empty if nobody brought one."""
 
 
 class Terminal(Decision, frozen=True, kw_only=True):

@@ -27,6 +27,8 @@ class SignalReceived(Command, frozen=True, kw_only=True, tag="signal.received"):
     tokens: Nat = 0
     labels: tuple[str, ...] = ()
     """What it is marked with."""
+    trace: str = ""
+    """The sender's trace context, as a `traceparent`."""
     body: SignalBody | None = None
 
 

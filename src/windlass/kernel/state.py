@@ -41,7 +41,7 @@ from windlass.kernel.parts.turns import Turn
 from windlass.kernel.parts.workspace import WorkPlace
 from windlass.kernel.phases import ACTIVE, AnyPhase, New
 
-STATE_VERSION = 21
+STATE_VERSION = 22
 """Raised whenever the shape or meaning of the state changes; older snapshots are then ignored."""
 
 

@@ -65,6 +65,8 @@ class Request(msgspec.Struct, kw_only=True):
     stream: bool = True
     blobs: BlobReader | None = None
     credential_guard: CredentialGuard | None = None
+    traceparent: str = ""
+    """The trace context of this request, sent along if somebody brought a trace for the run."""
 
 
 class Reply(Value, frozen=True, kw_only=True):

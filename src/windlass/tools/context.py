@@ -158,7 +158,7 @@ class ToolContext:
         "_asked", "_cancelled", "_changes", "_event", "_labels", "_lock", "_loop", "_notes", "_on_report",
         "_processes", "_reports", "_sandbox", "_seat", "_waiting",
         "access", "agent", "attempt", "basis", "blotted", "call_id", "depth", "epoch", "exclude", "folder",
-        "idempotency_key", "jobs", "run_id", "secret", "session", "tool",
+        "idempotency_key", "jobs", "run_id", "secret", "session", "tool", "traceparent",
     )  # fmt: skip
 
     def __init__(
@@ -181,6 +181,7 @@ class ToolContext:
         folder: str | None = None,
         access: Access | None = None,
         blotted: Callable[[bytes], bytes] | None = None,
+        traceparent: str = "",
     ) -> None:
         self.session = session
         self.call_id = call_id
@@ -198,6 +199,8 @@ class ToolContext:
         self.blotted = blotted
         """Takes out of some bytes what no model may see, leaving as many: for tools that give a part of something, as
         half of it is not known any more once it is cut. None if there is nothing to take out."""
+        self.traceparent = traceparent
+        """The trace context of this very call, for the headers of requests that the tool makes."""
         self.folder = folder
         """The folder that the session works in, if it has one."""
         self.idempotency_key = idempotency_key(session, call_id)

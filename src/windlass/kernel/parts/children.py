@@ -538,7 +538,10 @@ def _said(state: State, command_id: str) -> PromptReceived:
 
 
 def _task(state: State, event: ChildStarted) -> PromptReceived:
-    return _said(state, child_task_id(event.child_id))
+    said = _said(state, child_task_id(event.child_id))
+    if not state.run.trace:
+        return said  # its trace is that of the tree, which its own log names
+    return msgspec.structs.replace(said, trace=runs.traced(state, event.call_id).traceparent)
 
 
 def _stop(state: State, event: ChildStopped, seq: int) -> Command:

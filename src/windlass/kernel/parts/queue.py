@@ -49,6 +49,8 @@ class Input(msgspec.Struct, kw_only=True, gc=False):
     options: RunOptions | None = None
     labels: tuple[str, ...] = ()
     """What it is marked with."""
+    trace: str = ""
+    """The trace context that it came with."""
 
 
 class Queue(msgspec.Struct, kw_only=True, gc=False):
@@ -116,7 +118,7 @@ def take_next(state: State) -> Decisions:
     waiting = state.queue.inputs[seq]
     yield QueueChanged(operation="taken", prompt_ids=(prompt_id(seq),))
     command = (waiting.command_id,) if waiting.command_id is not None else ()
-    yield from runs.begin(state, "prompt", command, options=waiting.options)
+    yield from runs.begin(state, "prompt", command, options=waiting.options, trace=waiting.trace)
 
 
 # --- fold ---------------------------------------------------------------------------------------------------------
@@ -131,6 +133,7 @@ def prompt_received(state: State, event: PromptReceived) -> None:
         command_id=event.command_id,
         options=event.options,
         labels=event.labels,
+        trace=event.trace,
     )
 
 
@@ -218,18 +221,18 @@ def on_prompt(state: State, fact: PromptReceived) -> Decisions:
     this = (fact.command_id,)
     if state.active and replaces:
         yield from runs.interrupt(state, "superseded")
-        yield from runs.begin(state, "prompt", this, options=fact.options)
+        yield from runs.begin(state, "prompt", this, options=fact.options, trace=fact.trace)
     elif state.active:
         yield QueueChanged(operation="steering" if steers else "queued", prompt_ids=(name,))
     elif parts.awaits_somebody(state) and (steers or replaces):
-        yield from runs.begin(state, "prompt", this, continues=True, options=fact.options)
+        yield from runs.begin(state, "prompt", this, continues=True, options=fact.options, trace=fact.trace)
         yield from runs.stop_all(state, "superseded")
     elif parts.awaits_somebody(state):
         yield QueueChanged(operation="queued", prompt_ids=(name,))
     else:
         yield from retries.drop(state)
         goes_on = isinstance(state.phase, Asleep | Asked)
-        yield from runs.begin(state, "prompt", this, continues=goes_on, options=fact.options)
+        yield from runs.begin(state, "prompt", this, continues=goes_on, options=fact.options, trace=fact.trace)
 
 
 def check_edited(state: State, fact: QueueEdited) -> None:

@@ -37,6 +37,7 @@ from windlass.events.timers import TimerCancelled
 from windlass.events.values.failures import Failure, StopReason, cause_of
 from windlass.events.values.ids import run_id
 from windlass.events.values.specs import RunOptions
+from windlass.events.values.traces import TraceContext, inside
 from windlass.kernel import parts
 from windlass.kernel.part import Decisions, Misfit, Part, Row, Why
 from windlass.kernel.parts import children, queue, retries, timers, turns
@@ -71,6 +72,8 @@ Trigger = Literal[
     "flow",
     "machine",
 ]
+SAID = ("prompt", "signal")
+"""What begins a run of its own, in the trace of whoever said it."""
 StopMark = Literal["completed", "hook_denied", "repeated", "output_invalid", "budget"]
 
 
@@ -86,6 +89,8 @@ class Run(msgspec.Struct, kw_only=True, gc=False):
     stop: StopMark | None = None
     """Set if the run must end at the next boundary, and why."""
     stop_limit: str = ""
+    trace: str = ""
+    """The trace context that it belongs to; empty if nobody brought one."""
 
 
 # --- verbs --------------------------------------------------------------------------------------------------------
@@ -117,6 +122,11 @@ def goes_on(state: State) -> None:
         state.run.stop = None
 
 
+def traced(state: State, name: str, attempt: int = 1) -> TraceContext:
+    """The trace context of a request or a call of the current run, by its id."""
+    return inside(state.run.trace, state.root_id or state.session_id, state.session_id, name, attempt)
+
+
 # --- fold ---------------------------------------------------------------------------------------------------------
 
 
@@ -124,7 +134,13 @@ def run_started(state: State, event: RunStarted) -> None:
     if state.active:
         raise Misfit("a run is active")
     previous = state.run
-    fresh = Run(run_id=event.run_id, first_run_id=event.run_id, commands=list(event.commands), options=event.options)
+    fresh = Run(
+        run_id=event.run_id,
+        first_run_id=event.run_id,
+        commands=list(event.commands),
+        options=event.options,
+        trace=event.trace,
+    )
     if event.continues is not None:
         fresh.first_run_id = previous.first_run_id
         fresh.options = event.options or previous.options
@@ -178,13 +194,22 @@ def begin(
     *,
     continues: bool = False,
     options: RunOptions | None = None,
+    trace: str = "",
 ) -> Decisions:
-    """Opens a run; one that resumes the last if `continues`."""
+    """Opens a run; one that resumes the last if `continues`. What nobody said anything new for stays in the trace of
+    the run before."""
     if state.queue.held:
         yield QueueChanged(operation="released")
     previous = state.run.run_id if continues and state.run.run_id else None
+    if not trace and (continues or trigger not in SAID):
+        trace = state.run.trace
     yield RunStarted(
-        run_id=run_id(state.seq + 1), commands=commands, continues=previous, trigger=trigger, options=options
+        run_id=run_id(state.seq + 1),
+        commands=commands,
+        continues=previous,
+        trigger=trigger,
+        options=options,
+        trace=trace,
     )
 
 

@@ -130,7 +130,8 @@ def on_signal(state: State, fact: SignalReceived) -> Decisions:
     yield SignalDisposed(signal_id=signal.signal_id, disposition=disposition, busy=busy)
     if disposition == "run":
         yield from retries.drop(state)
-        yield from runs.begin(state, "signal", (fact.command_id,), continues=isinstance(state.phase, Asleep))
+        continues = isinstance(state.phase, Asleep)
+        yield from runs.begin(state, "signal", (fact.command_id,), continues=continues, trace=fact.trace)
         return
     if disposition == "interrupt":
         yield from cut_off(state)

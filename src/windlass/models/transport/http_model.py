@@ -212,7 +212,7 @@ class WireModel:
         streamed = sent.request.stream
         session = await self._http.join(self)
         response = await exchange.send(
-            session, self._url(streamed), self._headers(sent.key, streamed), sent.body, streamed=streamed
+            session, self._url(streamed), self._headers(sent, streamed), sent.body, streamed=streamed
         )
         headers = response.headers
         sent.request_id = next((headers[name] for name in REQUEST_ID_HEADERS if name in headers), None)
@@ -343,8 +343,8 @@ class WireModel:
         sent.key, failure = await self._key(sent.request)
         return failure
 
-    def _headers(self, key: str | None, streamed: bool) -> dict[str, str]:
-        endpoint = self.endpoint
+    def _headers(self, sent: Sent, streamed: bool) -> dict[str, str]:
+        endpoint, key = self.endpoint, sent.key
         headers = {
             "Content-Type": JSON_TYPE,
             "Accept": SSE_TYPE if streamed else JSON_TYPE,
@@ -354,6 +354,8 @@ class WireModel:
         }
         if key:
             headers[endpoint.auth_header] = f"{endpoint.auth_scheme} {key}" if endpoint.auth_scheme else key
+        if sent.request.traceparent:
+            headers["traceparent"] = sent.request.traceparent
         return headers
 
     def _url(self, streamed: bool) -> Any:

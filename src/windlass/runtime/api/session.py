@@ -202,6 +202,7 @@ class Session:
         options: RunOptions | None = None,
         origin: Origin | None = None,
         labels: Sequence[str] = (),
+        trace: str = "",
         command_id: str | None = None,
         actor: str = "user",
     ) -> Sent:
@@ -212,7 +213,8 @@ class Session:
         For the run that this prompt opens, and for those that continue it: another `model`, by name or as an object;
         the limits that `budget` names; only these `tools` (names, globs or tools; the kernel's own stay); whether the
         answer must fit the agent's `output` type; more `hooks`, which live in this process alone. `options` says the
-        same as data. `labels` are what the words are marked with, such as `untrusted:mail`."""
+        same as data. `labels` are what the words are marked with, such as `untrusted:mail`.
+        `trace` is the caller's trace context, a `traceparent`: the run becomes a part of that trace."""
         return Sent(
             self,
             PromptReceived(
@@ -222,6 +224,7 @@ class Session:
                 origin=origin or Origin(),
                 options=_options(options, model, budget, tools, output),
                 labels=checked_labels(labels),
+                trace=trace,
                 body=PromptBody(content=_said(text), attachments=_attached(attachments)),
             ),
             Lent(hooks=tuple(hooks), model=None if isinstance(model, str) else model),
@@ -407,10 +410,12 @@ class Session:
         urgency: Literal["critical", "high", "normal", "low"] = "normal",
         dedupe_key: str | None = None,
         labels: Sequence[str] = (),
+        trace: str = "",
         command_id: str | None = None,
         actor: str = "user",
     ) -> str:
-        """Tells the agent that something happened outside: what, in words and as data, and where it comes from."""
+        """Tells the agent that something happened outside: what, in words and as data, and where it comes from. `trace`
+        is the sender's trace context, a `traceparent`: a run that the signal begins becomes a part of that trace."""
         return await Sent(
             self,
             SignalReceived(
@@ -421,6 +426,7 @@ class Session:
                 urgency=urgency,
                 dedupe_key=dedupe_key,
                 labels=checked_labels(labels),
+                trace=trace,
                 body=SignalBody(text=text, payload=payload or {}),
             ),
         )

@@ -12,6 +12,7 @@ from windlass.events.turns import AskBody
 from windlass.events.values.blocks import JsonObject, Text
 from windlass.events.values.items import HistoryItem, ModelSettings, OutputSchema, UserItem
 from windlass.kernel.effects import CallModel
+from windlass.kernel.parts.runs import traced
 from windlass.kernel.state import State
 from windlass.models.base import Request
 from windlass.runtime.context.task_block import task_state
@@ -49,7 +50,13 @@ def request(bound: Bound, state: State, effect: CallModel, items: list[HistoryIt
         session=state.session_id,
         lane="main",
         attempt=effect.request_id,
+        traceparent=_traceparent(state, effect),
     )
+
+
+def _traceparent(state: State, effect: CallModel) -> str:
+    """The trace context of a request, if the run is a part of somebody's trace: nobody else needs to know of one."""
+    return traced(state, effect.request_id).traceparent if state.run.trace else ""
 
 
 def _without_secrets(knowledge: Iterable[str]) -> tuple[str, ...]:
@@ -75,6 +82,7 @@ def _summary_request(bound: Bound, state: State, effect: CallModel, items: list[
         session=state.session_id,
         lane="compact",
         attempt=effect.request_id,
+        traceparent=_traceparent(state, effect),
     )
 
 
@@ -89,6 +97,7 @@ def aside_request(bound: Bound, state: State, effect: CallModel, body: AskBody) 
         session=state.session_id,
         lane=effect.lane,
         attempt=effect.request_id,
+        traceparent=_traceparent(state, effect),
     )
 
 

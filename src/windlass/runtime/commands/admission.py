@@ -32,6 +32,7 @@ from windlass.events.values.blocks import Text
 from windlass.events.values.ids import prompt_id
 from windlass.events.values.label_words import strange
 from windlass.events.values.specs import ItemRef, Limits, RunOptions
+from windlass.events.values.traces import WANTED, trace_context
 from windlass.kernel import log as kernel_log
 from windlass.kernel.parts.tools.gate import matches
 from windlass.kernel.render import prompted
@@ -50,6 +51,8 @@ from .stale_answers import check_open
 
 if TYPE_CHECKING:
     from windlass.runtime.bind.bound_agent import Bound
+
+TRACE_CHARS_MAX = 256
 
 
 def check_size(command: Command) -> None:
@@ -93,6 +96,7 @@ async def admitted(
         case ResultReceived() | ToolSettled():
             return _weighed_result(command, state)
         case SignalReceived():
+            _check_trace(command.trace)
             text = command.body.text if command.body is not None else ""
             return msgspec.structs.replace(command, tokens=estimate_text(text) + 16)
         case QueueEdited():
@@ -159,9 +163,16 @@ def _weighed_prompt(command: PromptReceived, state: State, bound: Bound) -> Comm
     marks = tuple(dict.fromkeys((*command.labels, *(label for given in body.attachments for label in given.labels))))
     if wrong := strange(marks):
         raise Refused("malformed", wrong)
+    _check_trace(command.trace)
     return msgspec.structs.replace(
         command, tokens=_weight(body), bytes=size, hooks=(), options=options, labels=marks, body=body
     )
+
+
+def _check_trace(trace: str) -> None:
+    """Raises `Refused` for a trace context that is none, or so long that it would only fill the log."""
+    if trace and (len(trace) > TRACE_CHARS_MAX or trace_context(trace) is None):
+        raise Refused("malformed", f"the trace {trace[:80]!r} is no trace context: write {WANTED}")
 
 
 def _require_content(body: PromptBody) -> None:

@@ -16,6 +16,7 @@ from windlass.events.base import Event
 from windlass.events.errors import NotFound, Refused, StoreError, UsageError
 from windlass.events.live import StreamTruncated
 from windlass.events.tools.calls import ResultReceived, ToolCancelled, ToolDelegated, ToolOutcomeUnknown
+from windlass.kernel.parts.runs import traced
 from windlass.kernel.state import State
 from windlass.runtime.bind.mounted_tools import tools_of
 from windlass.runtime.drive.tool_calls import ERASED, arguments_of
@@ -176,6 +177,7 @@ class Serving:
             agent=state.setup.agent.name,
             epoch=state.epoch,
             depth=state.depth,
+            traceparent=traced(state, call_id).traceparent,
         )
 
     async def _event_at(self, seq: int) -> Event:

@@ -14,6 +14,7 @@ from windlass.events.turns import ModelReplied, Prepared
 from windlass.events.values.blocks import Text
 from windlass.events.values.failures import FailureKind, failure
 from windlass.kernel.effects import PrepareCall, RunTool
+from windlass.kernel.parts.runs import traced
 from windlass.kernel.parts.skills import SKILL_TOOLS
 from windlass.kernel.parts.tools import gate
 from windlass.kernel.parts.tools.calls import Call
@@ -138,6 +139,7 @@ class ToolCalls:
             basis=prepared.basis if prepared is not None and (call.approval or effect.attempt > 1) else "",
             access=call.access,
             blotted=withheld.blotted if (withheld := self._patterns()) is not None else None,
+            traceparent=traced(state, effect.call_id, effect.attempt).traceparent,
         )
         started = ports.monotonic_ms()
         ports.point("before_tool")

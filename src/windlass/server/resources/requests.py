@@ -9,10 +9,13 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.events.base import Command
+from windlass.events.commands import PromptReceived
 from windlass.events.questions import Answer as QuestionAnswer
 from windlass.events.questions import AnswerBody, AnswerReceived
+from windlass.events.signals import SignalReceived
 from windlass.events.tools.permissions import PermissionApproved, PermissionDenied, Scope
 from windlass.events.values.specs import WorkMode
+from windlass.events.values.traces import trace_context
 from windlass.protocol.wire_commands import read_command
 from windlass.runtime.api.approvals import PermissionAsk, QuestionAsk
 from windlass.runtime.api.session import Sent, Session
@@ -31,6 +34,13 @@ KEY_HEADER = Parameter(
     words="The id of the command. The same sent again is acknowledged again, and nothing happens; a key of another "
     "kind of command, or of somebody else, is refused (409). New content under an old key is not looked at.",
     schema={"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,100}$"},
+    place="header",
+)
+
+
+TRACE_HEADER = Parameter(
+    name="traceparent",
+    words="The caller's trace context: the run that a prompt or a signal begins becomes a part of that trace.",
     place="header",
 )
 
@@ -78,8 +88,17 @@ async def send_command(call: Call) -> Answer:
         await call.json_bytes(), command_id=_command_id(call, session), actor=call.token.name, auth="token"
     )
     call.require(role_for(command))
+    command = _traced(command, call.headers.get(TRACE_HEADER.name, ""))
     await Sent(session, command)
     return await _accepted(session, command.command_id, type(command), command.actor)
+
+
+def _traced(command: Command, header: str) -> Command:
+    """A command in the trace of the request that brought it. A header that is no trace context is passed over, as its
+    standard says."""
+    if not isinstance(command, PromptReceived | SignalReceived) or command.trace or trace_context(header) is None:
+        return command
+    return msgspec.structs.replace(command, trace=header)
 
 
 async def list_requests(call: Call) -> Answer:
@@ -189,7 +208,7 @@ ROUTES = (
         words="Sends a command: 200 once it is in the log, 202 once it is kept for the process that drives it. "
         "Most commands need the role `drive`, answers and what widens a session's rights `approve`.",
         handler=send_command,
-        parameters=(KEY_HEADER,),
+        parameters=(KEY_HEADER, TRACE_HEADER),
         takes="Command",
         gives=Accepted,
         also=(202,),

@@ -10,6 +10,7 @@ from typing import get_args
 import msgspec
 
 from windlass.events.stored.record import Sealed
+from windlass.events.values.blocks import Nat
 from windlass.store.base import (
     MEDIA_TYPE,
     Capabilities,
@@ -182,8 +183,8 @@ class PutBlob(Question, frozen=True, kw_only=True, tag="blobs.put"):
 
 class GetBlob(Question, frozen=True, kw_only=True, tag="blobs.get"):
     digest: str
-    start: int = 0
-    length: int | None = None
+    start: Nat = 0
+    length: Nat | None = None
 
 
 class GetBlobInfo(Question, frozen=True, kw_only=True, tag="blobs.info"):

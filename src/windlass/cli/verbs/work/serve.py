@@ -106,10 +106,10 @@ async def serve_lines(args: argparse.Namespace) -> int:
     from windlass.server.stdio.own_pipes import own_pipes
     from windlass.server.tenants import Tenants
 
+    reader, writer = await own_pipes()  # before the code of agents is loaded: it may print
     agents = agents_of(args.files)
     tenants = Tenants(options.place_to_write(args), agents, drain_ms=options.drain_ms(args))
     state = ServerState(tenants, token_file(args), Limits())
-    reader, writer = await own_pipes()
     try:
         await tenants.runtime(args.tenant)
         answering = asyncio.create_task(LineServer(state, args.tenant, reader, writer).run())

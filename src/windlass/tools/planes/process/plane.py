@@ -32,7 +32,20 @@ from .worker_process import Limits, WorkerDied, WorkerProcess, code_folders, com
 
 AGAIN: tuple[Contract, ...] = ("pure", "idempotent")
 """Contracts under which a call whose worker died is run once more."""
-ABOUT = ("session", "call_id", "tool", "run_id", "agent", "epoch", "attempt", "depth", "exclude", "basis", "folder")
+ABOUT = (
+    "session",
+    "call_id",
+    "tool",
+    "run_id",
+    "agent",
+    "epoch",
+    "attempt",
+    "depth",
+    "exclude",
+    "basis",
+    "folder",
+    "traceparent",
+)
 
 
 class ProcessPlanes:

@@ -1,0 +1,1 @@
+"""OpenTelemetry: the log of a session as GenAI spans and metrics, and how they are written for others."""
