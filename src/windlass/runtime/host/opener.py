@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from windlass.events.base import Event
-from windlass.events.errors import CodecError, KernelError, LeaseHeld, Refused, StaleEpoch, StorageFull, UsageError
+from windlass.events.errors import CodecError, LeaseHeld, Refused, StaleEpoch, StorageFull, UsageError
 from windlass.events.sessions import SessionForked, SessionResumed
 from windlass.events.values.specs import SessionOptions, Workspace
 from windlass.kernel import log
@@ -31,7 +31,7 @@ from windlass.store.base import Key, Origin, Store
 from . import first_facts, liveness
 from .drive_tasks import DriveTasks, passes, told
 from .first_facts import Beginning
-from .fork_restraints import restraints
+from .fork_restraints import held_since
 from .host_settings import HostSettings
 from .ports import Ports
 from .session_assembly import Assembly
@@ -206,7 +206,7 @@ class Opener:
         if owner.state.session_id != key.session:
             head = await self._store.log.head(key)
             if head is not None and head.origin is not None:
-                held = await self._held(Key(key.tenant, head.origin.session), owner)
+                held = await held_since(self._store, Key(key.tenant, head.origin.session), owner.state)
                 return first_facts.forked(key, head.origin, owner, self._settings.runner, held=held)
         return self._resumed(slot, owner, bound, place)
 
@@ -328,7 +328,7 @@ class Opener:
 
     async def _fork(self, slot: Slot, owner: Owner, key: Key, origin: Origin, keeps_open: bool) -> None:
         await owner.insist(owner.load)
-        runner, held = self._settings.runner, await self._held(key, owner)
+        runner, held = self._settings.runner, await held_since(self._store, key, owner.state)
         begun = await owner.take(first_facts.forked(slot.key, origin, owner, runner, keeps_open=keeps_open, held=held))
         bound = await self._bound(slot, owner)
         if bound is None:
@@ -337,16 +337,6 @@ class Opener:
         place = await self.place(slot, owner.state.workspace.folder)
         begun += await self._rebind(slot, owner, bound, place)
         await self._adopt(slot, owner, bound, place, begun)
-
-    async def _held(self, origin: Key, branch: Owner) -> SessionOptions | None:
-        """What a session came to be held to since the record that a branch of it continues from. A log that cannot be
-        read to its end says no more than the branch knows: forking off what is sound of it must remain possible."""
-        try:
-            now = (await LogReader(self._store).fold(origin)).state
-        except (KernelError, CodecError) as error:
-            LOGGER.warning("what session %r is held to now is not known to its fork: %s", origin.session, error)
-            return None
-        return restraints(branch.state, now)
 
     def _carry_over(self, key: Key, branch: Slot) -> None:
         source = self._slots.get(key)
