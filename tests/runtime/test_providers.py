@@ -76,6 +76,8 @@ async def test_a_passing_fault_is_retried_and_the_answer_stands_once(tmp_path, n
             assert "".join(shown) == "the sum is three"
             assert DONE == [{"x": 1, "y": 2}]
             events = await events_of(session)
+            failed = len(only(events, ModelFailed))
+            assert failed >= 1 if late else failed == 1  # a hurried request may be over before the server has seen it
             assert len(only(events, ModelReplied)) == 2
             assert len(case.server.requests) == 3
 
