@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from .access.gate import Gate
 from .answer import Answer
 from .call import Call
-from .frame_stream import FrameStream
+from .frame_stream import Frames, FrameStream
 from .problems import Problem, ProblemForm, answer_of
 from .request_body import RequestBody
 from .route import Route, Routes
@@ -26,7 +26,7 @@ NOWHERE = "none"
 """The route of a request that found none, in figures."""
 
 
-async def handled(route: Route, call: Call) -> Answer | FrameStream:
+async def handled(route: Route, call: Call) -> Answer | Frames:
     """What a route answers to somebody who may ask it. Raises what `problem_of` knows."""
     call.require(route.role)
     call.check_query(route.query)
@@ -69,7 +69,7 @@ class App:
 
     async def _answer(
         self, scope: Scope, receive: Receive, method: str, place: list[str], *, asked_before: bool
-    ) -> tuple[Answer | FrameStream, Call | None]:
+    ) -> tuple[Answer | Frames, Call | None]:
         headers = Headers(scope=scope)
         if method == "OPTIONS" and asked_before and "access-control-request-method" in headers:
             return Answer(status=204, headers=self._gate.preflight()), None
@@ -93,10 +93,10 @@ class App:
         by_method, _ = self._routes.match(scope["raw_path"])
         return next((route.problem for route in by_method.values() if route.problem is not None), None)
 
-    async def _stream(self, stream: FrameStream, call: Call, send: Send, more: dict[str, str]) -> None:
+    async def _stream(self, stream: Frames, call: Call, send: Send, more: dict[str, str]) -> None:
         try:
             with self._counted(call.token.name):
-                stalled = await stream.run(call.receive, send, more)
+                stalled = await FrameStream(self._server, call.token, stream).run(call.receive, send, more)
         except Problem as problem:
             await answer_of(problem).send(send, more)
             return

@@ -11,21 +11,14 @@ from windlass.protocol.wire_events import live_bytes, record_bytes
 from windlass.runtime.api.session import Session
 from windlass.runtime.streams.subscribers import Told
 
-from .access.token_file import Token
-from .frame_stream import FrameStream
-from .server_state import ServerState
-
 RETRY_MS = 1_000
 """How long a browser waits before it connects again."""
 
 
-class EventStream(FrameStream):
+class EventStream:
     """One client that follows one session."""
 
-    def __init__(
-        self, server: ServerState, session: Session, token: Token, after: int, *, live: bool, asked: bytes = b""
-    ) -> None:
-        super().__init__(server, token)
+    def __init__(self, session: Session, after: int, *, live: bool, asked: bytes = b"") -> None:
         self._session = session
         self._after: str | int = after
         self.live = live

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
+from typing import Protocol
 
 from starlette.types import Receive, Send
 
@@ -20,21 +20,26 @@ MEDIA = "text/event-stream"
 BEAT = b": alive\n\n"
 
 
-class FrameStream(ABC):
-    """One client that is told something as long as it lasts."""
-
-    def __init__(self, server: ServerState, token: Token) -> None:
-        self._server = server
-        self._token = token
-        self._greeted = asyncio.Event()
-
-    @abstractmethod
-    def frames(self) -> AsyncIterator[bytes]:
-        """The events, each as its bytes. It listens before it waits for anything."""
+class Frames(Protocol):
+    """What a client is told, as long as it lasts."""
 
     def hello(self) -> bytes:
         """The first bytes."""
-        return b": hello\n\n"
+        ...
+
+    def frames(self) -> AsyncIterator[bytes]:
+        """The events, each as its bytes. It listens before it waits for anything."""
+        ...
+
+
+class FrameStream:
+    """One client that is told something."""
+
+    def __init__(self, server: ServerState, token: Token, told: Frames) -> None:
+        self._server = server
+        self._token = token
+        self._told = told
+        self._greeted = asyncio.Event()
 
     async def run(self, receive: Receive, send: Send, more: dict[str, str]) -> bool:
         """Sends events until the client leaves or the server stops. Whether the client had stopped reading."""
@@ -64,7 +69,7 @@ class FrameStream(ABC):
     async def _greet(self, send: Send) -> None:
         """The first bytes. What is told is listened to by then, so whoever has them misses nothing of what follows."""
         await asyncio.sleep(0)  # `_tell` begins, and listens before it waits for anything
-        await send({"type": "http.response.body", "body": self.hello(), "more_body": True})
+        await send({"type": "http.response.body", "body": self._told.hello(), "more_body": True})
         self._greeted.set()
 
     async def _end(self, send: Send) -> None:
@@ -73,7 +78,7 @@ class FrameStream(ABC):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _tell(self, send: Send) -> None:
-        async for frame in self.frames():
+        async for frame in self._told.frames():
             await self._greeted.wait()
             if self._is_revoked():
                 return

@@ -12,10 +12,10 @@ import msgspec
 from .access.roles import Role
 from .answer import Answer
 from .call import Call
-from .frame_stream import FrameStream
+from .frame_stream import Frames
 from .problems import ProblemForm
 
-Handler = Callable[[Call], Awaitable[Answer | FrameStream]]
+Handler = Callable[[Call], Awaitable[Answer | Frames]]
 Method = Literal["GET", "POST", "DELETE"]
 
 

@@ -23,7 +23,6 @@ from windlass.runtime.api.session import Sent, Session
 from windlass.runtime.bind.local_code import weighed
 from windlass.server.answer import Answer, told
 from windlass.server.call import Call, no_agent
-from windlass.server.frame_stream import FrameStream
 from windlass.server.problems import Problem
 from windlass.store.rules.ids import check_id
 
@@ -35,7 +34,7 @@ COMMAND = "openai."
 """How the ids of answers begin: they are made from what is answered, so that an answer sent twice is taken once."""
 
 
-async def create_response(call: Call) -> Answer | FrameStream:
+async def create_response(call: Call) -> Answer | ResponseStream:
     """Says something to an agent, or answers what it asked, and gives what follows."""
     request = await call.json(ResponseRequest)
     if request.store is False:
@@ -48,21 +47,24 @@ async def create_response(call: Call) -> Answer | FrameStream:
     first = await anext(steps)  # the commands are taken, or refused as an answer to this request
     view = ResponseView(session.session_id, request.model, request.previous_response_id)
     if request.stream:
-        return ResponseStream(call, view, first, steps)
+        return ResponseStream(view, first, steps)
     view.feed(first)
     async for step in steps:
         view.feed(step)
     return told(view.response)
 
 
-class ResponseStream(FrameStream):
+class ResponseStream:
     """One response as it comes to be."""
 
-    def __init__(self, call: Call, view: ResponseView, first: Step, steps: AsyncIterator[Step]) -> None:
-        super().__init__(call.server, call.token)
+    def __init__(self, view: ResponseView, first: Step, steps: AsyncIterator[Step]) -> None:
         self._view = view
         self._first = first
         self._steps = steps
+
+    def hello(self) -> bytes:
+        """Nothing but that it is a stream."""
+        return b": hello\n\n"
 
     async def frames(self) -> AsyncIterator[bytes]:
         """Its events."""

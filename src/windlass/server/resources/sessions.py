@@ -143,9 +143,7 @@ async def follow_events(call: Call) -> EventStream:
     asked = await open_requests(session)
     is_open = bool(asked.permissions or asked.questions)
     return EventStream(
-        call.server,
         session,
-        call.token,
         seq,
         live=call.flag("live", True),
         asked=told(asked).body if is_open else b"",
