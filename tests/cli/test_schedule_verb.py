@@ -64,7 +64,8 @@ def test_a_name_that_is_taken_keeps_its_plan_and_says_so(capsys):
     assert "'other' is no schedule" in capsys.readouterr().err
 
 
-def test_serving_says_what_is_begun_and_drains_on_ctrl_c(folder):
+def test_serving_says_what_is_begun_and_drains_on_ctrl_c(folder, monkeypatch):
+    monkeypatch.setenv("WINDLASS_MODEL", "sonnet")  # of the agent that nobody names; never asked for anything
     assert main([*ADD, "--every", "0.2"]) == 0
     assert main(["schedule", "add", "alone", "--every", "60", "--prompt", "x"]) == 0
     words = [*PROGRAM, "schedule", "serve", "--agent", "report.py:reporter"]

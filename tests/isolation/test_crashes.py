@@ -83,6 +83,21 @@ def test_a_merge_and_a_removal_that_are_done_again_change_nothing(tmp_path: path
     assert (branches(place), worktrees(place), folder.exists()) == ([], 0, False)
 
 
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_worktree_that_was_made_from_one_that_is_gone_is_removed_all_the_same(tmp_path: pathlib.Path, keeps: bool):
+    place, outer, inner = repository(tmp_path / "repo"), tmp_path / "trees/outer", tmp_path / "trees/inner"
+    first = worktree_folders.made(str(place), str(outer), "windlass/outer", "keep")
+    second = worktree_folders.made(str(outer), str(inner), "windlass/inner", "merge")
+    (inner / "notes.txt").write_text("two\n")
+    assert worktree_folders.merged(second, "why").outcome == "merged"
+    worktree_folders.removed(first, "why", keeps=True)
+    assert not outer.exists()
+    gone = worktree_folders.removed(second, "why", keeps=keeps)
+    assert (gone.detail, worktrees(place), inner.exists()) == ("", 0, False)
+    assert branches(place) == (["windlass/inner", "windlass/outer"] if keeps else ["windlass/outer"])
+    assert git(place, "show", "windlass/outer:notes.txt") == "two"
+
+
 def test_a_repository_that_is_gone_is_said_and_nothing_raises(tmp_path: pathlib.Path):
     place, folder = repository(tmp_path / "repo"), tmp_path / "trees/one"
     made = worktree_folders.made(str(place), str(folder), "windlass/one", "merge")

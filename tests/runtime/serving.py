@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import pathlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
 
 import windlass
 from windlass.events.turns import PrefixChanged
-from windlass.models.base import ModelInfo
+from windlass.models.base import ModelInfo, Request
 from windlass.models.catalogue.endpoints import ENDPOINTS
 from windlass.models.transport.http_model import WireModel
 from windlass.models.transport.timeouts import Timeouts
@@ -30,19 +30,40 @@ ENDPOINT_OF: dict[Format, str] = {
     "gemini": "gemini",
 }
 FORMATS: tuple[Format, ...] = ("anthropic", "openai", "responses", "gemini")
-SHORT = Timeouts(connect=0.5, headers=0.6, first_output=0.5, idle=0.5, total=10)
+PATIENT = Timeouts()
+HURRIED = Timeouts(headers=0.5, first_output=0.5, idle=0.5)
 
 TASK_STATE = "[task state]"
 
 numbers = itertools.count(1)
 
 
-def model_at(server: ModelServer, form: Format = "openai", *, timeouts: Timeouts = SHORT, **info: Any) -> WireModel:
+class HurriedModel(WireModel):
+    """Has little patience with the requests that are to be answered late, and all the time in the world for others: a
+    busy machine makes no answer late that should be in time."""
+
+    hurries: Callable[[Request], bool]
+
+    async def stream(self, request: Request) -> AsyncIterator[Any]:
+        self.timeouts = HURRIED if self.hurries(request) else PATIENT
+        async for answer in super().stream(request):
+            yield answer
+
+
+def model_at(
+    server: ModelServer,
+    form: Format = "openai",
+    *,
+    hurries: Callable[[Request], bool] | None = None,
+    **info: Any,
+) -> WireModel:
     """A model behind the server, with a key of its own: a key shares its circuit breaker."""
     endpoint = msgspec.structs.replace(ENDPOINTS[ENDPOINT_OF[form]], base_url=server.url(form))
     known = ModelInfo(name=f"{endpoint.name}/m", provider=endpoint.name, model="m", **info)
     key = info.pop("key", f"sk-runtime-{next(numbers):08}")
-    return WireModel(endpoint, "m", credential=key, info=known, timeouts=timeouts)
+    model = HurriedModel(endpoint, "m", credential=key, info=known, timeouts=PATIENT)
+    model.hurries = hurries or (lambda request: False)
+    return model
 
 
 class Case:
@@ -56,9 +77,10 @@ class Case:
         """How often the sessions said that their prefix changes."""
 
     def agent(self, form: Format = "openai", *, info: dict[str, Any] | None = None, **more: Any) -> windlass.Agent:
-        timeouts = more.pop("timeouts", SHORT)
+        """An agent whose model waits as long as it takes, but for requests of which `hurries` says otherwise."""
+        hurries = more.pop("hurries", None)
         more.setdefault("settings", QUICK)
-        model = model_at(self.server, form, timeouts=timeouts, **(info or {}))
+        model = model_at(self.server, form, hurries=hurries, **(info or {}))
         self.models.append(model)
         return windlass.Agent("worker", model=model, **more)
 

@@ -9,7 +9,6 @@ import pytest
 import windlass
 from windlass.events.signals import SignalDisposed
 from windlass.events.turns import ModelDropped, ModelRequested
-from windlass.models.transport.timeouts import Timeouts
 from windlass.runtime.api.session import Session
 from windlass.testing.model_server import fault, say
 
@@ -32,7 +31,7 @@ async def cut_off(session: Session) -> float:
 @pytest.mark.parametrize("how", ["stall", "headers_late", "first_output_late"])
 async def test_a_critical_signal_cuts_off_a_stalled_answer_and_asks_again_with_itself(tmp_path, how):
     async with serving(tmp_path, fault(how), say("put out")) as case:
-        agent = case.agent(timeouts=Timeouts())
+        agent = case.agent()
         async with case.session(agent) as session:
             await session.prompt("watch the house")
             await until(lambda: len(case.server.requests) == 1, "the request is under way")
@@ -53,7 +52,7 @@ async def test_a_critical_signal_cuts_off_a_stalled_answer_and_asks_again_with_i
 async def test_a_critical_signal_from_another_process_cuts_it_off_too(tmp_path):
     """Another runtime has no lease on the session, so what it says comes through the inbox."""
     async with serving(tmp_path, fault("stall"), say("put out")) as case:
-        agent = case.agent(timeouts=Timeouts())
+        agent = case.agent()
         async with case.session(agent) as session:
             await session.prompt("watch the house")
             await until(lambda: len(case.server.requests) == 1, "the request is under way")

@@ -15,7 +15,6 @@ from windlass.events.tools.calls import ToolDenied, ToolFinished
 from windlass.events.turns import ModelFailed, ModelReplied, ModelRequested, RetryPlanned
 from windlass.events.values.blocks import Text
 from windlass.events.values.usage import Price
-from windlass.models.transport.timeouts import Timeouts
 from windlass.testing.model_server import call, calls, fault, say
 
 from .serving import FORMATS, serving
@@ -61,9 +60,9 @@ async def test_a_passing_fault_is_retried_and_the_answer_stands_once(tmp_path, n
             case.server.inject(name)
         else:
             case.server.script._entries.insert(1, fault(name))  # type: ignore[union-attr]
-        agent = case.agent(
-            tools=[add], timeouts=Timeouts(connect=0.2, headers=0.2, first_output=0.2, idle=0.2, total=5)
-        )
+        fault_at = 0 if where == "first" else 1
+        late = name in ("headers_late", "first_output_late", "stall")
+        agent = case.agent(tools=[add], hurries=lambda request: late and len(case.server.requests) == fault_at)
         async with case.session(agent) as session:
             shown: list[str] = []
             current = ""
@@ -77,7 +76,10 @@ async def test_a_passing_fault_is_retried_and_the_answer_stands_once(tmp_path, n
             assert "".join(shown) == "the sum is three"
             assert DONE == [{"x": 1, "y": 2}]
             events = await events_of(session)
-            assert len(only(events, ModelReplied)) + len(only(events, ModelFailed)) == len(case.server.requests) == 3
+            failed = len(only(events, ModelFailed))
+            assert failed >= 1 if late else failed == 1  # a hurried request may be over before the server has seen it
+            assert len(only(events, ModelReplied)) == 2
+            assert len(case.server.requests) == 3
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -250,7 +252,7 @@ async def test_a_summary_that_fails_is_replaced_by_a_cut_and_never_wedges_the_ru
 
     async with serving(tmp_path, answer) as case:
         info = {"window_tokens": 2_500, "max_output_tokens": 300}
-        agent = case.agent(info=info, timeouts=Timeouts(connect=0.2, headers=0.2, first_output=0.2, idle=0.2, total=3))
+        agent = case.agent(info=info, hurries=lambda request: name == "stall" and request.lane == "compact")
         async with case.session(agent) as session:
             for number in range(14):
                 await session.prompt(f"question {number} " + "with many words " * 20)
@@ -395,7 +397,7 @@ async def test_the_model_that_answered_is_recorded(tmp_path):
 @pytest.mark.parametrize("size", [2_000_000, 20_000_000])
 async def test_a_reply_too_large_to_keep_is_a_failure_and_not_a_stuck_session(tmp_path, size):
     async with serving(tmp_path, say("small")) as case:
-        async with case.session(case.agent(timeouts=Timeouts())) as session:
+        async with case.session(case.agent()) as session:
             case.server.inject("huge_line", size=size)
             await session.prompt("go")
             result = await session.result()

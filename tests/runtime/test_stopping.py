@@ -19,7 +19,6 @@ from windlass.events.runs import RunSlept
 from windlass.events.tools.calls import ToolFinished
 from windlass.events.turns import PrefixChanged, RetryPlanned
 from windlass.events.values.specs import Settings
-from windlass.models.transport.timeouts import Timeouts
 from windlass.runtime.api.session import Session
 from windlass.runtime.bind.model_requests import SUMMARY_REQUEST
 from windlass.testing.model_server import Format, ParsedRequest, call, calls, fault, say
@@ -30,7 +29,6 @@ from .support import events_of, only, sound, started, until
 ACK_S = 15.0
 EFFECTIVE_S = 25.0
 """What is stopped would last for ever, or for 30 s at least: sooner means that nothing was waited for."""
-PATIENT = Timeouts()
 
 STATES = (
     "waiting_for_headers",
@@ -165,7 +163,6 @@ class World:
         return case.agent(
             form,
             info=info,
-            timeouts=PATIENT,
             tools=[] if self.state == "compacting" else self.tools(),
             approver=self.approver,
             policy=windlass.Policy(rules=(windlass.ask("guarded", missing_ok=True),)),

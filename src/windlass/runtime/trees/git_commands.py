@@ -85,6 +85,11 @@ def repository(folder: str) -> Iterator[Repository]:
         os.close(lock)
 
 
+def main_of(folder: str) -> str:
+    """The folder of the repository that a worktree belongs to. Raises `GitFailed` if it belongs to none."""
+    return _answer(folder, "worktree", "list", "--porcelain").splitlines()[0].removeprefix("worktree ")
+
+
 def _require_plain(folder: str) -> None:
     """Raises `GitFailed` for a repository of which nobody can say what a worktree would run or write."""
     listed = _run(folder, ("config", "--local", "--no-includes", "--name-only", "-z", "--get-regexp", HIDES), FIXED)

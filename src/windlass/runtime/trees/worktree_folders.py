@@ -10,7 +10,7 @@ from contextlib import suppress
 from windlass.events.trees.worktrees import MergeBody, WorktreeMerged, WorktreeRemoved
 from windlass.events.values.isolation import AtEnd, Worktree
 
-from .git_commands import GitFailed, Repository, repository, said
+from .git_commands import GitFailed, Repository, main_of, repository, said
 
 FILES_TOLD_MAX = 20
 MADE = ".made"
@@ -118,14 +118,23 @@ def removed(tree: Worktree, why: str, *, keeps: bool) -> WorktreeRemoved:
     """Takes the folder of a worktree away, and its branch too unless that holds what nobody has. Never raises: what
     could not be done is said."""
     try:
-        with repository(tree.repository) as repo:
-            return _removed(repo, tree, why, keeps=keeps)
+        try:
+            return _removed(tree.repository, tree, why, keeps=keeps)
+        except (GitFailed, OSError):
+            if os.path.isdir(tree.repository):
+                raise
+            # Made from the worktree of a parent that has ended, and went first: no order holds between the two.
+            return _removed(main_of(tree.folder), tree, why, keeps=keeps)
     except (GitFailed, OSError) as error:
         return WorktreeRemoved(branch=tree.branch if keeps else "", detail=f"{tree.folder} is left: {error}")
 
 
-def _removed(repo: Repository, tree: Worktree, why: str, *, keeps: bool) -> WorktreeRemoved:
-    root = tree.repository
+def _removed(root: str, tree: Worktree, why: str, *, keeps: bool) -> WorktreeRemoved:
+    with repository(root) as repo:
+        return _taken_away(repo, root, tree, why, keeps=keeps)
+
+
+def _taken_away(repo: Repository, root: str, tree: Worktree, why: str, *, keeps: bool) -> WorktreeRemoved:
     if keeps and os.path.isdir(tree.folder):
         _committed(repo, tree, why)
     named = repo.tried(root, "rev-parse", "--verify", "-q", f"refs/heads/{tree.branch}")
