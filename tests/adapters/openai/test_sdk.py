@@ -8,8 +8,10 @@ from typing import Any
 import openai
 import pytest
 
+import windlass
 from tests.server.support import Running, clerk, serving
 from windlass.adapters.openai.mount import MOUNT
+from windlass.testing.scripted import ScriptedModel, by_history, call
 
 
 def client_of(running: Running, *roles: str) -> openai.AsyncOpenAI:
@@ -75,3 +77,17 @@ async def test_what_is_wrong_is_said_in_their_form(tmp_path: pathlib.Path):
         with pytest.raises(openai.PermissionDeniedError):
             await driver.responses.create(model="clerk", input=yes(item(asked, "mcp_approval_request").id))
         await driver.close()
+
+
+async def test_a_function_of_the_client_is_run_by_it_and_the_same_session_goes_on(tmp_path: pathlib.Path):
+    model = ScriptedModel(by_history([call("look_up", name="x"), "Found."]))
+    agent = windlass.Agent("seeker", model=model, policy=windlass.ALLOW_ALL)
+    tools: Any = [{"type": "function", "name": "look_up", "parameters": {"type": "object", "properties": {}}}]
+    async with serving(tmp_path, [agent], mounts=[MOUNT]) as running, client_of(running) as client:
+        asked = await client.responses.create(model="seeker", input="Seek.", tools=tools)
+        wanted = item(asked, "function_call")
+        assert (wanted.name, wanted.arguments) == ("look_up", '{"name":"x"}')
+        given: Any = [{"type": "function_call_output", "call_id": wanted.call_id, "output": "here"}]
+        found = await client.responses.create(model="seeker", input=given, tools=tools)
+        assert [one.type for one in found.output] == ["message"]
+        assert found.output_text == "Found."

@@ -79,6 +79,8 @@ class ExchangeView:
         """Remembers what stands before the exchange and is still open in it."""
         if isinstance(record.event, ToolRequested | ToolPrepared):
             self._note_call(record.event)
+        elif isinstance(record.event, ToolDelegated):
+            self._handed_out.add(record.event.call_id)
 
     def feed(self, told: Told) -> list[Step]:
         """The steps of one record or live event; none before all commands of the exchange are in the log."""
