@@ -36,7 +36,8 @@ ARROWS: dict[str, set[str]] = {
     "protocol": BEHIND_RUNTIME | {"runtime"},
     "server": BEHIND_RUNTIME | {"runtime", "protocol"},
     "mcp_server": BEHIND_RUNTIME | {"runtime", "protocol", "server"},
-    "adapters": BEHIND_RUNTIME | {"runtime", "protocol", "windlass"},
+    # An adapter over HTTP adds routes to the server; the server knows none of them (decision 054).
+    "adapters": BEHIND_RUNTIME | {"runtime", "protocol", "server", "windlass"},
     # The package itself (its public names) stands before all of these and behind the faces.
     "windlass": BEHIND_RUNTIME | {"runtime", "protocol", "server"},
     **{

@@ -46,6 +46,13 @@ class Said(msgspec.Struct, frozen=True):
     def json(self) -> Any:
         return json.loads(self.body)
 
+    @property
+    def code(self) -> str:
+        """The word of a problem, in the form of whichever protocol."""
+        said = self.json
+        code: str = said["code"] if "code" in said else said["error"]["code"]
+        return code
+
 
 class Client:
     """Somebody with a token."""

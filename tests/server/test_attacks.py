@@ -8,29 +8,26 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
-import msgspec
 
+from tests.adapters.openai import rows as openai_rows
+from windlass.adapters.openai.mount import MOUNT as OPENAI
 from windlass.server.access.limits import Limits
 from windlass.server.access.roles import ROLES, allows
-from windlass.server.resources.route_list import ROUTES
+from windlass.server.mount import joined
+from windlass.server.resources.route_list import ROUTES as OWN
 from windlass.server.route import Route
 
+from .attack_rows import Row
 from .support import PROMPT, Client, Running, Said, clerk, serving
 
 DIGEST = "sha256:" + "ab" * 32
 BODY_MAX = 2_000
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """How a route is attacked: a body that it would take, and the role that it needs with that body."""
-
-    body: Any = None
-    role: str | None = None
-    found: bool = True
-    """Whether a caller of another tenant must get 404: it names something of a session or a blob."""
+MOUNTS = [OPENAI]
+ROUTES = joined(OWN, MOUNTS)
 
 
 ROWS: dict[str, Row] = {
+    **openai_rows.ROWS,
     "getHealth": Row(found=False),
     "getReady": Row(found=False),
     "getMetrics": Row(found=False),
@@ -90,6 +87,7 @@ def path_of(route: Route, name: str = "march") -> str:
         .replace("{other_id}", name)
         .replace("{request_id}", "p8" if name == "march" else name)
         .replace("{digest}", digest)
+        .replace("{response_id}", "resp_march.2.2" if name == "march" else name)
     )
 
 
@@ -104,7 +102,7 @@ async def asked(client: Client, route: Route, row: Row, *, path: str | None = No
 async def attacked(tmp_path: Any) -> AsyncIterator[Running]:
     """A server with a session that waits for an approval."""
     limits = Limits(body_bytes=BODY_MAX, blob_bytes=BODY_MAX, burst=5_000, failure_burst=5_000)
-    async with serving(tmp_path, [clerk()], limits=limits) as running:
+    async with serving(tmp_path, [clerk()], limits=limits, mounts=MOUNTS) as running:
         admin = running.client()
         await admin.begin("march")
         await admin.prompt("march")
@@ -133,7 +131,7 @@ async def test_nothing_is_told_to_somebody_without_a_token(tmp_path):
         for route in ROUTES:
             for client, query, headers in attempts:
                 said = await asked(client, route, ROWS[route.name], path=path_of(route) + query, **headers)
-                assert (said.status, said.json["code"]) == (401, "token"), route.name
+                assert (said.status, said.code) == (401, "token"), route.name
                 assert "march" not in said.body.decode()
                 assert said.headers["www-authenticate"] == "Bearer"
         assert (await running.stranger().ask("GET", "/v1/nowhere")).status == 401
@@ -151,7 +149,7 @@ async def test_a_role_that_is_not_enough_is_refused_on_every_route(tmp_path):
             for role in ROLES:
                 if not allows((role,), needed):  # type: ignore[arg-type]
                     said = await asked(clients[role], route, row)
-                    assert (said.status, said.json["code"]) == (403, "role"), (route.name, role)
+                    assert (said.status, said.code) == (403, "role"), (route.name, role)
                     tried += 1
         assert tried > 15
         assert await log_of(running) == before
@@ -176,7 +174,7 @@ async def test_who_drives_a_session_cannot_approve_what_it_asks_nor_widen_what_i
         driver = running.client("drive", "read")
         for command in FOR_APPROVERS:
             said = await driver.ask("POST", "/v1/sessions/march/commands", json=command)
-            assert (said.status, said.json["code"]) == (403, "role"), command
+            assert (said.status, said.code) == (403, "role"), command
         assert await log_of(running) == before
 
 
@@ -216,7 +214,7 @@ async def test_a_foreign_host_or_origin_is_refused_on_every_route(tmp_path):
             expected = (421, "host") if "Host" in header else (403, "origin")
             for route in ROUTES:
                 said = await asked(admin, route, ROWS[route.name], **header)
-                assert (said.status, said.json["code"]) == expected, (route.name, header)
+                assert (said.status, said.code) == expected, (route.name, header)
                 assert "access-control-allow-origin" not in said.headers
             preflight = {"Access-Control-Request-Method": "POST", **header}
             assert (await admin.ask("OPTIONS", "/v1/sessions", headers=preflight)).status == expected[0]
@@ -240,7 +238,7 @@ async def test_a_body_that_is_too_large_is_not_read_to_its_end(tmp_path):
                     said = await admin.ask(
                         "POST", path_of(route), data=data, headers={"Content-Type": "application/json"}
                     )
-                    assert (said.status, said.json["code"]) == (413, "too_large"), route.name
+                    assert (said.status, said.code) == (413, "too_large"), route.name
                     tried += 1
         assert tried >= 6
         assert await log_of(running) == before
@@ -280,4 +278,4 @@ async def test_json_must_be_said_to_be_json_so_that_no_plain_form_can_send_it(tm
             if route.takes is not None:
                 data = json.dumps(ROWS[route.name].body).encode()
                 said = await admin.ask("POST", path_of(route), data=data, headers={"Content-Type": "text/plain"})
-                assert (said.status, said.json["code"]) == (415, "media_type"), route.name
+                assert (said.status, said.code) == (415, "media_type"), route.name

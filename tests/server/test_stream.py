@@ -11,6 +11,7 @@ from starlette.types import Message
 from windlass.runtime.streams.subscribers import BUFFER_MAX
 from windlass.server.access.limits import Limits
 from windlass.server.event_stream import EventStream
+from windlass.server.frame_stream import FrameStream
 
 from .support import WAIT_S, Client, Stream, clerk, serving
 
@@ -183,7 +184,8 @@ async def test_a_reader_that_was_too_slow_for_what_is_at_hand_goes_on_with_the_l
         await running.client().begin("a")
         session = await (await running.server.tenants.runtime("default")).get("a")
         held = Held()
-        stream = EventStream(running.server.state, session, running.server.tokens.tokens()[0], 0, live=False)
+        token = running.server.tokens.tokens()[0]
+        stream = FrameStream(running.server.state, token, EventStream(session, 0, live=False))
         following = asyncio.ensure_future(stream.run(held.receive, held.send, {}))
         await held.blocked.wait()
         for number in range(BUFFER_MAX // 2 + 100):  # each is two records

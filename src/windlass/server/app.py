@@ -13,8 +13,8 @@ from starlette.types import Receive, Scope, Send
 from .access.gate import Gate
 from .answer import Answer
 from .call import Call
-from .event_stream import EventStream
-from .problems import Problem, answer_of
+from .frame_stream import Frames, FrameStream
+from .problems import Problem, ProblemForm, answer_of
 from .request_body import RequestBody
 from .route import Route, Routes
 from .server_state import ServerState
@@ -26,7 +26,7 @@ NOWHERE = "none"
 """The route of a request that found none, in figures."""
 
 
-async def handled(route: Route, call: Call) -> Answer | EventStream:
+async def handled(route: Route, call: Call) -> Answer | Frames:
     """What a route answers to somebody who may ask it. Raises what `problem_of` knows."""
     call.require(route.role)
     call.check_query(route.query)
@@ -55,7 +55,7 @@ class App:
             more |= self._gate.check_place(Headers(scope=scope))
             made, call = await self._answer(scope, body, method, place, asked_before=bool(more))
         except Exception as error:
-            refused = made = answer_of(error)
+            refused = made = answer_of(error, self._form(scope))
             call = None
             if refused.status != SLOW:
                 await body.discard()
@@ -69,7 +69,7 @@ class App:
 
     async def _answer(
         self, scope: Scope, receive: Receive, method: str, place: list[str], *, asked_before: bool
-    ) -> tuple[Answer | EventStream, Call | None]:
+    ) -> tuple[Answer | Frames, Call | None]:
         headers = Headers(scope=scope)
         if method == "OPTIONS" and asked_before and "access-control-request-method" in headers:
             return Answer(status=204, headers=self._gate.preflight()), None
@@ -88,10 +88,15 @@ class App:
             raise Problem(405, "method", f"this takes {there}", headers={"Allow": there})
         return by_method[method], names
 
-    async def _stream(self, stream: EventStream, call: Call, send: Send, more: dict[str, str]) -> None:
+    def _form(self, scope: Scope) -> ProblemForm | None:
+        """How whoever asks at this path is told what went wrong; also if no token was given."""
+        by_method, _ = self._routes.match(scope["raw_path"])
+        return next((route.problem for route in by_method.values() if route.problem is not None), None)
+
+    async def _stream(self, stream: Frames, call: Call, send: Send, more: dict[str, str]) -> None:
         try:
             with self._counted(call.token.name):
-                stalled = await stream.run(call.receive, send, more)
+                stalled = await FrameStream(self._server, call.token, stream).run(call.receive, send, more)
         except Problem as problem:
             await answer_of(problem).send(send, more)
             return

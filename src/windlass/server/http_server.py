@@ -24,7 +24,9 @@ from .access.token_file import TokenFile
 from .app import App
 from .connection import connection_kind
 from .listener import listen_on_address, listen_on_path
-from .resources.route_list import TABLE
+from .mount import Mount, joined
+from .resources.route_list import ROUTES
+from .route import Routes
 from .server_state import ServerState
 from .tenants import Tenants
 
@@ -70,10 +72,11 @@ class HttpServer:
         limits: Limits | None = None,
         drain_ms: int = 10_000,
         tenant: str = "default",
+        mounts: Sequence[Mount] = (),
         app_of: Callable[[ServerState, Gate], ASGIApp] | None = None,
     ) -> None:
         """`names` are further host names under which it may be asked, `origins` pages that may ask from a browser.
-        `app_of` makes what answers, if that is not the resources of this package."""
+        `mounts` are what adapters add, `app_of` makes what answers, if that is not the resources of this package."""
         limits = limits or Limits()
         self._place = (host, port, socket_path)
         self._tenant = tenant
@@ -82,8 +85,9 @@ class HttpServer:
         self.tenants = Tenants(place, agents, drain_ms=drain_ms)
         self.state = ServerState(self.tenants, tokens, limits)
         known = (*LOOPBACK, *names) if socket_path is not None or host in LOOPBACK else (host, *names)
+        self.state.mounts = tuple(mounts)
         gate = Gate(self.state, known, origins)
-        app = app_of(self.state, gate) if app_of is not None else App(self.state, gate, TABLE)
+        app = app_of(self.state, gate) if app_of is not None else App(self.state, gate, Routes(joined(ROUTES, mounts)))
         self._server = _Uvicorn(
             uvicorn.Config(
                 app,

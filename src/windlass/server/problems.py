@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import msgspec
 
@@ -123,9 +124,15 @@ def _of_ours(error: WindlassError) -> tuple[int, str]:
             return 500, "failed"
 
 
-def answer_of(error: Exception) -> Answer:
-    """An error as an answer."""
+ProblemForm = Callable[[ProblemBody], bytes]
+"""How the clients of a protocol are told what went wrong, as JSON."""
+
+
+def answer_of(error: Exception, form: ProblemForm | None = None) -> Answer:
+    """An error as an answer, in the form of a route that has its own."""
     body, headers = problem_of(error)
     if body.status == 503:
         headers = {"Retry-After": "1", **headers}
+    if form is not None:
+        return Answer(status=body.status, body=form(body), headers=headers)
     return Answer(status=body.status, body=msgspec.json.encode(body), media="application/problem+json", headers=headers)

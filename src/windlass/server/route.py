@@ -12,9 +12,10 @@ import msgspec
 from .access.roles import Role
 from .answer import Answer
 from .call import Call
-from .event_stream import EventStream
+from .frame_stream import Frames
+from .problems import ProblemForm
 
-Handler = Callable[[Call], Awaitable[Answer | EventStream]]
+Handler = Callable[[Call], Awaitable[Answer | Frames]]
 Method = Literal["GET", "POST", "DELETE"]
 
 
@@ -52,6 +53,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Statuses of what may go wrong, beside those of every route."""
     while_draining: bool = True
     """Whether it is answered while the server is being stopped."""
+
+    problem: ProblemForm | None = None
+    """How it says what went wrong, if not as every other route does."""
 
     @property
     def query(self) -> tuple[str, ...]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from .access.limits import Limits
 from .access.token_file import TokenFile
 from .metrics import Metrics
 from .store_door import StoreDoor
 from .tenants import Tenants
+
+if TYPE_CHECKING:
+    from .mount import Mount
 
 
 class ServerState:
@@ -22,6 +26,8 @@ class ServerState:
         self.metrics = Metrics()
         self.draining = False
         """Whether it takes nothing more on: asked to stop, it brings to an end what has begun."""
+        self.mounts: tuple[Mount, ...] = ()
+        """What adapters have added to it."""
         self.stopped = asyncio.Event()
         """Set once streams are to end."""
         self.streams: dict[str, int] = {}

@@ -93,7 +93,7 @@ async def get_openapi(call: Call) -> Answer:
     """The OpenAPI document of all routes."""
     from .openapi import openapi_bytes
 
-    return Answer(body=openapi_bytes())
+    return Answer(body=openapi_bytes(call.server.mounts))
 
 
 ROUTES = (

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from windlass.protocol.wire_schema import PLACE, components
+from windlass.server.mount import Mount, joined
 from windlass.server.problems import ProblemBody
 from windlass.server.route import Route
 from windlass.store.remote.questions import QUESTIONS
@@ -74,15 +75,20 @@ PROBLEM_WORDS = {
 
 
 @functools.cache
-def openapi() -> Schema:
-    """The document."""
-    types = [kind for route in ROUTES for kind in (route.takes, route.gives) if isinstance(kind, type)]
+def openapi(mounts: tuple[Mount, ...] = ()) -> Schema:
+    """The document of a server with these mounts."""
+    routes = joined(ROUTES, mounts)
+    names, own = dict(NAMES), dict(OWN)
+    for mount in mounts:
+        names |= mount.names
+        own |= mount.schemas
+    types = [kind for route in routes for kind in (route.takes, route.gives) if isinstance(kind, type)]
     _, made = msgspec.json.schema_components(
         [*dict.fromkeys(types), *QUESTIONS, ProblemBody], ref_template=PLACE + "api.{name}"
     )
     paths: dict[str, Schema] = {}
-    for route in ROUTES:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, names)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -94,20 +100,20 @@ def openapi() -> Schema:
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": {**components(), **OWN, **{f"api.{name}": schema for name, schema in made.items()}},
+            "schemas": {**components(), **own, **{f"api.{name}": schema for name, schema in made.items()}},
         },
     }
 
 
 @functools.cache
-def openapi_bytes() -> bytes:
+def openapi_bytes(mounts: tuple[Mount, ...] = ()) -> bytes:
     """The same, as JSON."""
-    return msgspec.json.encode(openapi())
+    return msgspec.json.encode(openapi(mounts))
 
 
-def _operation(route: Route) -> Schema:
+def _operation(route: Route, names: dict[str, Schema]) -> Schema:
     named = [
-        {"name": name, "in": "path", "required": True, "schema": NAMES[name]} for name in NAMED.findall(route.path)
+        {"name": name, "in": "path", "required": True, "schema": names[name]} for name in NAMED.findall(route.path)
     ]
     asked = [
         {"name": one.name, "in": one.place, "required": False, "description": one.words, "schema": one.schema}
@@ -133,7 +139,9 @@ def _responses(route: Route) -> Schema:
     well: Schema = {"description": "It went well."}
     if route.gives is not None:
         well["content"] = {route.media.partition(";")[0]: {"schema": _ref(route.gives)}}
-    problem = {"application/problem+json": {"schema": {"$ref": f"{PLACE}api.ProblemBody"}}}
+    problem: Schema = {"application/problem+json": {"schema": {"$ref": f"{PLACE}api.ProblemBody"}}}
+    if route.problem is not None:
+        problem = {"application/json": {"schema": {"type": "object"}}}
     failures = {*EVERY, *route.fails}
     if "{" in route.path:
         failures.add(404)

@@ -13,7 +13,8 @@ from windlass.runtime.api.result import Result
 from windlass.runtime.operate.session_removal import remove_session
 from windlass.server.answer import Answer, told
 from windlass.server.call import Call, no_agent
-from windlass.server.event_stream import MEDIA, EventStream
+from windlass.server.event_stream import EventStream
+from windlass.server.frame_stream import MEDIA
 from windlass.server.problems import Problem
 from windlass.server.route import Parameter, Route
 from windlass.store.base import IndexRow, Key
@@ -142,9 +143,7 @@ async def follow_events(call: Call) -> EventStream:
     asked = await open_requests(session)
     is_open = bool(asked.permissions or asked.questions)
     return EventStream(
-        call.server,
         session,
-        call.token,
         seq,
         live=call.flag("live", True),
         asked=told(asked).body if is_open else b"",

@@ -107,7 +107,8 @@ class LineServer:
         if route is None:
             raise NotAsked(NO_METHOD, f"no method {request.method[:80]!r}: there are {', '.join(METHODS)}, {UNFOLLOW}")
         made = await handled(route, _call(route, request.params, self._token, self._server))
-        if isinstance(made, EventStream):
+        if not isinstance(made, Answer):
+            assert isinstance(made, EventStream), "no other stream is among the routes of lines"
             self._count += 1
             self._streams[self._count] = asyncio.create_task(self._tell(self._count, made))
             return result_line(request.id, b'{"subscription":%d}' % self._count)

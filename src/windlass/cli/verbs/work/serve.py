@@ -12,12 +12,14 @@ from windlass.cli import options
 if TYPE_CHECKING:
     from windlass.runtime.api.agent import Agent
     from windlass.server.http_server import HttpServer
+    from windlass.server.mount import Mount
 
 EXAMPLES = """examples:
   windlass serve clerk.py                         the agents of a file, on loopback, on a free port that it prints
   windlass serve clerk.py report.py:reporter --port 8377
   windlass serve clerk.py --socket ./windlass.sock           on a socket that only you can reach
   windlass serve clerk.py --stdio                 for a program that starts it: JSON-RPC 2.0, one object per line
+  windlass serve clerk.py --with openai           for clients of OpenAI's API too: an agent is a model
   windlass serve --store shared.db                no agents: look at sessions and answer what they ask
 
 Every request needs a token. The first one is made on first start, and its file is printed; 'windlass token' makes
@@ -26,6 +28,8 @@ exit codes: 2 wrong usage, 130 stopped by Ctrl-C, 143 stopped by SIGTERM: what r
 --drain, and the rest is resumed when a server opens the store again
 """
 MISSING = "the server needs two more packages: pip install 'windlass[server]'"
+ADAPTERS = {"openai": "windlass.adapters.openai.mount"}
+"""The adapters that add routes to the server, and where those are."""
 OPEN_NETWORK = "whoever can read this network reads tokens and sessions: put TLS before it"
 
 
@@ -54,6 +58,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="ORIGIN",
         help="an origin whose pages may ask from a browser, such as https://example.org (may be repeated)",
+    )
+    parser.add_argument(
+        "--with",
+        dest="adapters",
+        default="",
+        metavar="NAMES",
+        help=f"protocols of others to answer as well, with commas between them: {', '.join(ADAPTERS)}",
     )
     options.add_drain(parser)
 
@@ -91,6 +102,19 @@ def agents_of(files: list[str]) -> list[Agent]:
             if found.setdefault(agent.name, agent) is not agent:
                 raise UsageError(f"two agents are named {agent.name!r}: give one of them another name")
     return list(found.values())
+
+
+def mounts_of(names: str) -> list[Mount]:
+    """The mounts of adapters by their names. Raises `UsageError` for one that is not there."""
+    import importlib
+
+    from windlass.events.errors import UsageError
+
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    for name in wanted:
+        if name not in ADAPTERS:
+            raise UsageError(f"--with {name}: there are {', '.join(ADAPTERS)}")
+    return [importlib.import_module(ADAPTERS[name]).MOUNT for name in dict.fromkeys(wanted)]
 
 
 async def serve_lines(args: argparse.Namespace) -> int:
@@ -145,6 +169,7 @@ async def serve(args: argparse.Namespace) -> int:
         origins=args.origin,
         drain_ms=options.drain_ms(args),
         tenant=args.tenant,
+        mounts=mounts_of(args.adapters),
     )
     try:
         await server.open()

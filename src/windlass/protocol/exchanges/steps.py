@@ -1,0 +1,87 @@
+"""What happens in one exchange, as the few steps that every protocol of request and answer has a form for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.events.runs import Terminal
+from windlass.events.values.blocks import JsonObject
+from windlass.runtime.api.approvals import PermissionAsk, QuestionAsk
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of every step."""
+
+
+class Began(Step, frozen=True, kw_only=True):
+    """All commands of the exchange are in the log: the first and the last of them stand in these records."""
+
+    first: int
+    last: int
+    at_ms: int
+
+
+class TextWritten(Step, frozen=True, kw_only=True):
+    """More of a text, which is called by the request that it answers. Told in order and without a gap."""
+
+    message_id: str
+    text: str
+
+
+class TextDone(Step, frozen=True, kw_only=True):
+    """A text is complete; what of it was not told before has been told now."""
+
+    message_id: str
+    text: str
+
+
+class CallBegan(Step, frozen=True, kw_only=True):
+    """A tool of the host begins to run."""
+
+    call_id: str
+    tool: str
+    args: JsonObject
+
+
+class CallEnded(Step, frozen=True, kw_only=True):
+    """A call of the host's has its one result, be it that it never ran."""
+
+    call_id: str
+    tool: str
+    args: JsonObject
+    ok: bool
+    text: str
+
+
+class CallHandedOut(Step, frozen=True, kw_only=True):
+    """A call waits for the client to run it."""
+
+    call_id: str
+    tool: str
+    args: JsonObject
+
+
+class PermissionAsked(Step, frozen=True, kw_only=True):
+    """Somebody is asked whether a call may run."""
+
+    ask: PermissionAsk
+
+
+class QuestionAsked(Step, frozen=True, kw_only=True):
+    """Somebody is asked something."""
+
+    ask: QuestionAsk
+
+
+class Closed(Step, frozen=True, kw_only=True):
+    """A call that was handed out, a permission or a question is not open any more."""
+
+    open_id: str
+
+
+class Ended(Step, frozen=True, kw_only=True):
+    """The exchange is over, at this record. Without a terminal its commands led to no run, and `why` says why."""
+
+    seq: int
+    terminal: Terminal | None = None
+    why: str = ""

@@ -1,0 +1,11 @@
+"""How the routes of this adapter are attacked."""
+
+from __future__ import annotations
+
+from tests.server.attack_rows import Row
+
+ROWS: dict[str, Row] = {
+    "openaiListModels": Row(found=False),
+    "openaiCreateResponse": Row(body={"model": "clerk", "input": "Hi"}, found=False),
+    "openaiGetResponse": Row(),
+}
