@@ -84,15 +84,17 @@ class Driver:
         self._task = asyncio.current_task()
         self._lost = None
         self._mail = True
+        owned = True
         try:
             await self.performer.jobs.sweep()
             return await self._loop()
         except StaleEpoch as error:
+            owned = False
             return Rested(status="lost_epoch", reason=str(error))
         finally:
             self._task = None
             await self.flights.stop(self._give_up)
-            await self.performer.jobs.give_up_unrecorded()
+            await self.performer.jobs.give_up_unrecorded(owned=owned)
 
     async def _loop(self) -> Rested:
         owner = self.owner

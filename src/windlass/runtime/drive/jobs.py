@@ -116,13 +116,14 @@ class Jobs:
         await self.host.keep(name)
         self._owner.ports.point("job_kept")
 
-    async def give_up_unrecorded(self) -> None:
-        """Ends jobs whose call was given up before they could be put on record."""
+    async def give_up_unrecorded(self, *, owned: bool = True) -> None:
+        """Ends jobs whose call was given up before they could be put on record: all of them if the session is not
+        owned any more, since nothing of this process can go on record then and the new owner may have swept before."""
         if not self._unrecorded:
             return
         state = self._owner.state
         known = {*state.jobs.open, *(ended.job_id for ended in state.jobs.ended)}
-        running = {job_id(call.call_id) for call in state.calls.by_id.values() if call.status == "started"}
+        running = {job_id(call.call_id) for call in state.calls.by_id.values() if owned and call.status == "started"}
         for name in self._unrecorded - known - running:
             await self.host.stop(name, "given_up")
         self._unrecorded &= running - known

@@ -97,6 +97,8 @@ class SessionJobs:
         self._claiming = threading.Lock()
         self._starting: set[str] = set()
         """Jobs that are claimed and have no supervisor yet."""
+        self._let_go_times = 0
+        """How often the session was let go; a start that is under way in a thread then is too late."""
         self._over_at: dict[str, float] = {}
         """When jobs that were told to end are killed, by the monotonic clock."""
         self._watched: dict[str, asyncio.Event] = {}
@@ -143,10 +145,11 @@ class SessionJobs:
 
     async def start(self, job_id: str, launch: Launch, title: str, *, detached: bool = False) -> None:
         """Starts a job, once: the folder under its id is made by whoever is first."""
+        times = self._let_go_times
         await self._look()
-        await asyncio.to_thread(self._start, job_id, launch, detached)
+        await asyncio.to_thread(self._start, job_id, launch, detached, times)
 
-    def _start(self, job_id: str, launch: Launch, detached: bool) -> None:
+    def _start(self, job_id: str, launch: Launch, detached: bool, times: int) -> None:
         self._jobs.make(self._name)
         folder, token = self.folder(job_id), secrets.token_hex(16)
         with self._claiming:
@@ -154,7 +157,7 @@ class SessionJobs:
             self._claim(folder, token, job_id, detached)
             self._starting.add(job_id)
         try:
-            self._supervise(job_id, folder, launch, token, detached)
+            self._supervise(job_id, folder, launch, token, detached, times)
         finally:
             self._starting.discard(job_id)
 
@@ -166,7 +169,9 @@ class SessionJobs:
         if not first:
             raise ToolError(f"job {job_id} was started before: it is not started again", code="claimed")
 
-    def _supervise(self, job_id: str, folder: JobFolder, launch: Launch, token: str, detached: bool) -> None:
+    def _supervise(
+        self, job_id: str, folder: JobFolder, launch: Launch, token: str, detached: bool, times: int
+    ) -> None:
         spec = {
             "argv": launch.argv,
             "cwd": launch.cwd,
@@ -182,7 +187,12 @@ class SessionJobs:
             folder.kill()
             folder.forget()
             raise ToolError(f"no job can be started: {error.strerror}", code="no_jobs") from None
-        self._held[job_id] = (held, pid)
+        with self._claiming:
+            self._held[job_id] = (held, pid)
+            late = self._let_go_times != times
+        if late:
+            self._let_go(job_id)
+            raise ToolError("the session was let go: the job ends", code="no_jobs")
         if wrong:
             os.waitpid(pid, 0)
             self._let_go(job_id)
@@ -284,6 +294,8 @@ class SessionJobs:
 
     async def close(self) -> None:
         """This process lets the session go; what is kept goes on."""
+        with self._claiming:
+            self._let_go_times += 1
         for job_id in tuple(self._held):
             self._let_go(job_id)
 

@@ -154,7 +154,10 @@ class SimSessionJobs:
                 self._machine.end(job, "given_up")
 
     async def close(self) -> None:
-        return None
+        """The process lets the session go: what it had not kept ends."""
+        for (session, _), job in self._machine.jobs.items():
+            if session == self._session and job.by is self._actor and not job.kept:
+                self._machine.end(job, "given_up")
 
 
 async def in_background(ctx: ToolContext) -> Background:

@@ -58,10 +58,8 @@ async def logs(args: argparse.Namespace, store: Store, key: Key) -> int:
         await print_tree(args, store, key)
     elif args.raw:
         await print_raw(args, store, key)
-    elif args.json:
+    elif args.json or args.view:
         await print_json(args, store, key)
-    elif args.view:
-        await print_view(args, store, key)
     elif not await print_timeline(args, store, key):
         from windlass.cli.terminal.text import put
         from windlass.cli.terminal.visible_text import spelt
@@ -85,23 +83,18 @@ async def print_raw(args: argparse.Namespace, store: Store, key: Key) -> None:
 
 
 async def print_json(args: argparse.Namespace, store: Store, key: Key) -> None:
-    """One JSON object per record."""
+    """One JSON object per record, or the lines of a view of another system."""
     from windlass.protocol.log_tail import records
     from windlass.protocol.record_json import RecordJson
     from windlass.protocol.view import forms
 
-    async for line in forms(RecordJson(), records(store, key, follow=args.follow), after=args.after):
-        print(line, flush=args.follow)
+    if args.view:
+        from windlass.adapters.log_views import view_named
 
-
-async def print_view(args: argparse.Namespace, store: Store, key: Key) -> None:
-    """The lines of a view of another system."""
-    from windlass.adapters.log_views import view_named
-    from windlass.protocol.log_tail import records
-    from windlass.protocol.view import forms
-
-    view = view_named(args.view, key.session)
-    async for line in forms(view, records(store, key, follow=args.follow), after=args.after):
+        lines = forms(view_named(args.view, key.session), records(store, key, follow=args.follow), after=args.after)
+    else:
+        lines = forms(RecordJson(), records(store, key, follow=args.follow), after=args.after)
+    async for line in lines:
         print(line, flush=args.follow)
 
 
