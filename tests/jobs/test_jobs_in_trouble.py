@@ -207,7 +207,7 @@ async def test_starts_at_the_same_time_keep_to_the_limit(tmp_path, monkeypatch):
 
 async def test_a_job_whose_start_comes_after_its_session_was_let_go_ends(tmp_path, monkeypatch):
     begun, go = threading.Event(), threading.Event()
-    spawn = local_jobs.spawned
+    spawn = supervisor_start.spawned
 
     def late(*given):
         begun.set()
@@ -217,11 +217,11 @@ async def test_a_job_whose_start_comes_after_its_session_was_let_go_ends(tmp_pat
     monkeypatch.setattr(local_jobs, "spawned", late)
     jobs = LocalJobs(str(tmp_path / "jobs")).for_session("s", born)
     launch = Launch(argv=("sh", "-c", SLEEPER), cwd=str(tmp_path), env=dict(os.environ))
-    starting = asyncio.create_task(jobs.start("j1", launch, "sleeps"))
+    starting = asyncio.create_task(jobs.start("j1.0", launch, "sleeps"))
     await asyncio.to_thread(begun.wait, PATIENCE_S)
     await jobs.close()
     go.set()
     with pytest.raises(ToolError, match="was let go"):
         await starting
     async with asyncio.timeout(PATIENCE_S):
-        assert (await jobs.ended("j1")).status in ("aborted", "lost")
+        assert (await jobs.ended("j1.0")).status in ("aborted", "lost")
