@@ -67,7 +67,7 @@ async def until(reached: Any) -> None:
 def alive(pid: int) -> bool:
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
