@@ -25,7 +25,10 @@ from windlass.events.tools.calls import ResultBody, ToolFinished
 from windlass.events.turns import ModelReplied, Prepared, ReplyBody, ReplyCall
 from windlass.events.values.blocks import CallSlot, Text
 from windlass.events.values.items import ProposedCall
-from windlass.events.values.specs import AgentRef, ModelRef, Settings, Setup, ToolSpec
+from windlass.events.values.models import ModelRef
+from windlass.events.values.settings import Settings
+from windlass.events.values.setup import AgentRef, Setup
+from windlass.events.values.tools import ToolSpec
 from windlass.events.values.usage import Price, Usage
 from windlass.kernel import log
 from windlass.kernel.phases import Compacting

@@ -1,10 +1,12 @@
-"""What tools of MCP servers cost a turn beyond tools of ours, in machine instructions.
+"""What MCP servers cost, in machine instructions: a turn with their tools beyond one with tools of ours, and opening a
+runtime whose agent has servers that no session uses.
 
     python -m benchmarks.mcp
 
-Runs itself twice under valgrind's callgrind (see `instructions`): a session with 200 local tools, then one with 200 of
-three connected servers, all shown to the model. Each turn calls one local tool, so that what is compared is a turn, not
-the way to a server.
+Runs itself four times under valgrind's callgrind (see `instructions`): a session with 200 local tools, then one with
+200 of three connected servers, all shown to the model. Each turn calls one local tool, so that what is compared is a
+turn, not the way to a server. Then runtimes are opened and closed, without servers and with three that nobody uses.
+Exits with 1 where a bound is missed.
 """
 
 from __future__ import annotations
@@ -34,6 +36,10 @@ SCHEMA = {
     "required": ["path"],
 }
 PATIENT_MS = 3_600_000
+OPENINGS = 20
+TURN_MOST = 0.10
+OPENING_MOST = 0.02
+"""What may come on top of an opening: threads and files make that much of a difference from run to run."""
 
 
 def local_tools() -> list[Any]:
@@ -95,28 +101,54 @@ async def work(place: str, *, remote: bool) -> None:
             assert (await session.result()).ok
 
 
+async def open_and_close(place: str, *, remote: bool) -> None:
+    """Runtimes that are opened, and closed before anybody works with them."""
+    import windlass
+    from windlass.testing import ScriptedModel
+
+    agent = windlass.Agent("worker", model=ScriptedModel([]), mcp=servers(place) if remote else None)
+
+    async def once() -> None:
+        async with windlass.open(os.path.join(place, "ours.db"), agents=[agent], poll_ms=UNWATCHED_MS):
+            pass
+
+    await once()
+    gc.collect()
+    gc.set_threshold(700, 10, NEVER)
+    with counted():
+        for _ in range(OPENINGS):
+            await once()
+    assert "mcp" not in sys.modules, "the official package is loaded, and nobody uses it"
+
+
 def measured(kind: str) -> float:
-    """Thousand instructions of a turn."""
+    """Thousand instructions of a turn, or of an opening."""
     with tempfile.TemporaryDirectory() as place:
         profile = pathlib.Path(place, "callgrind.out")
         command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={profile}"]
         command += [sys.executable, "-m", "benchmarks.mcp", "--inside", place, "--kind", kind]
         env = {**os.environ, "PYTHONHASHSEED": "0", "XDG_STATE_HOME": place}
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL, env=env)
-        return counted_instructions(profile) / (TURNS + 1) / 1e3
+        return counted_instructions(profile) / (OPENINGS if "unused" in kind else TURNS + 1) / 1e3
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inside", help=argparse.SUPPRESS)
-    parser.add_argument("--kind", choices=("local", "servers"), help=argparse.SUPPRESS)
+    parser.add_argument("--kind", choices=("local", "servers", "unused", "unused-servers"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.inside:
-        asyncio.run(work(given.inside, remote=given.kind == "servers"))
+        doing = open_and_close if "unused" in given.kind else work
+        asyncio.run(doing(given.inside, remote=given.kind.endswith("servers")))
         return
     local, remote = measured("local"), measured("servers")
     print(f"thousand instructions of a turn with {TOOLS} tools: local {local:,.0f}, of {SERVERS} servers {remote:,.0f}")
-    print(f"more with servers: {remote / local - 1:+.1%}")
+    print(f"more with servers: {remote / local - 1:+.1%} (at most {TURN_MOST:.0%})")
+    plain, unused = measured("unused"), measured("unused-servers")
+    print(f"of the opening of a runtime: without servers {plain:,.0f}, with {SERVERS} that nobody uses {unused:,.0f}")
+    print(f"more with servers: {unused / plain - 1:+.1%} (at most {OPENING_MOST:.0%})")
+    if remote / local - 1 > TURN_MOST or unused / plain - 1 > OPENING_MOST:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ def agent_at(port: int, turns: int | str, tool: Tool, **more: Any) -> Any:
     import msgspec
 
     import windlass
-    from windlass.events.values.specs import Settings
+    from windlass.events.values.settings import Settings
     from windlass.models.base import ModelInfo
     from windlass.models.catalogue.endpoints import ENDPOINTS, connect
 

@@ -25,9 +25,7 @@ from windlass.events.stored.registry import PLANNED
 FOLDER = pathlib.Path(__file__).parents[1] / "tests" / "coverage"
 SYSTEMS = ("copilot", "meerkat", "duet", "deepstrike", "zidane")
 PARTS: dict[str, str] = {
-    "trees": "child sessions, and agents that are chosen for a session",
     "memory": "facts that are kept beyond a session",
-    "server": "clients over HTTP, and the commands that they register",
     "models": "credentials that are refreshed, on record",
 }
 """The later parts that planned names come with."""

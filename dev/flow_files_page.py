@@ -92,7 +92,8 @@ def _of_flow() -> list[Declared]:
 
 
 def _of_agent() -> list[Declared]:
-    from windlass.runtime.api.agent import Agent, Role
+    from windlass.events.values.policy import Role
+    from windlass.runtime.api.agent import Agent
     from windlass.runtime.flows.flow_files import OF_AGENT
 
     known = {row.name: row for row in declared.of_class(Agent)}
@@ -117,7 +118,7 @@ def _of_node() -> list[Declared]:
 
 
 def _of_limits() -> list[Declared]:
-    from windlass.events.values.specs import Limits
+    from windlass.events.values.setup import Limits
 
     return declared.of_class(Limits)
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import msgspec
 
 from windlass.events.changes import (
+    ChangeAgent,
     ChangeGrants,
     ChangeMetadata,
     ChangeMode,
@@ -26,7 +27,14 @@ from windlass.events.changes import (
 from windlass.events.commands import CommandRefused, QueueEdited
 from windlass.events.context import ContextArchived, ContextPagedIn, PageBody, UndoReceived
 from windlass.events.schedules import OccurrenceDelivered, ScheduleComputed, ScheduleReceived
-from windlass.events.sessions import ContentErased, NoticeGiven, RewindReceived, SessionImported, SessionShutDown
+from windlass.events.sessions import (
+    ContentErased,
+    HandoffReceived,
+    NoticeGiven,
+    RewindReceived,
+    SessionImported,
+    SessionShutDown,
+)
 from windlass.events.skills import (
     AvailableSkill,
     FailedSkill,
@@ -40,7 +48,7 @@ from windlass.events.skills import (
 from windlass.events.tools.calls import PreparedBody, ToolAsked, ToolPrepared, ToolSuspended, ToolTimedOut
 from windlass.events.tools.jobs import JobBody, JobFinished, JobStarted, KillReceived
 from windlass.events.tools.labels import LabelsDeclassified
-from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.accounts import ChildSettled, GrantReceived
 from windlass.events.trees.children import ChildFinished, ChildMoved, ChildOpened, Used
 from windlass.events.trees.flows import FlowBody, FlowReceived, NodeBody, NodeCall, NodeComputed
 from windlass.events.trees.growth import NodesReceived
@@ -76,11 +84,13 @@ from windlass.events.values.failures import failure  # noqa: E402
 from windlass.events.values.graphs import FlowGraph, FlowNode  # noqa: E402
 from windlass.events.values.ids import child_end_id, child_moved_id, child_settled_id, job_id  # noqa: E402
 from windlass.events.values.plans import SchedulePlan  # noqa: E402
-from windlass.events.values.specs import AgentRef, Grant, Limits, Policy, Rule, Spawning, Task, ToolSpec, Workspace  # noqa: E402
+from windlass.events.values.policy import Grant, Policy, Rule  # noqa: E402
+from windlass.events.values.setup import AgentRef, Chosen, Limits, SessionOptions, Spawning, Task, Workspace  # noqa: E402
+from windlass.events.values.tools import ToolSpec  # noqa: E402
 from windlass.events.values.usage import Usage  # noqa: E402
 from windlass.kernel import log  # noqa: E402
 from windlass.kernel.log import KERNEL_VERSION, STATE_VERSION  # noqa: E402
-from windlass.kernel.owed import overview  # noqa: E402
+from windlass.kernel.owed import Overview, overview  # noqa: E402
 
 FOLDER = ROOT / "tests" / "histories"
 SUMS = FOLDER / "sums.json"
@@ -108,9 +118,14 @@ def sum_of(lines: list[bytes]) -> Sum:
         kernel_version=KERNEL_VERSION,
         state_version=STATE_VERSION,
         state=log.state_hash(session.state),
-        overview=digest_text(msgspec.json.encode(overview(session.state), order="deterministic")),
+        overview=digest_text(_said(overview(session.state))),
         items=digest_text(msgspec.json.encode(session.items(), order="deterministic")),
     )
+
+
+def _said(line: Overview) -> bytes:
+    """A field that overviews did not have once counts only if it says something."""
+    return msgspec.json.encode(line, order="deterministic").replace(b',"stands":""', b"", 1)
 
 
 def tools() -> Session:
@@ -191,6 +206,29 @@ def failures() -> Session:
     session.reply("so far")
     session.prompt("again")
     session.model_fails("invalid_request")
+    return session
+
+
+def selected() -> Session:
+    """A specialist runs the session, then another one that only reads; then its own agent again, in other hands."""
+    session = Session()
+    session.prompt("think")
+    session.reply("thought")
+    session.change(ChangeAgent(agent="critic", display_name="The critic", tools=("add",)))
+    own = session.state.toolset.tools
+    code = AgentRef(name="clerk", digest="d-critic")
+    options = SessionOptions(specialist=Chosen(name="critic"))
+    session.crash(agent=code, tools=(own["add"],), options=options)
+    session.prompt("judge")
+    session.reply("it is bad")
+    session.change(ChangeAgent(agent="reader", only_reads=True))
+    session.prompt("write")
+    session.reply("", call("put"))
+    session.reply("I may not")
+    session.change(ChangeAgent())
+    session.crash(agent=AgentRef(name="clerk", digest="d1"), tools=tuple(TOOLS), options=SessionOptions())
+    session.prompt("go on")
+    session.reply("done")
     return session
 
 
@@ -376,6 +414,27 @@ def settled() -> Session:
     return session
 
 
+def granted() -> Session:
+    """A child at its limit asks for more and gets it; then it sets more aside for a child of its own."""
+    grant = ToolSpec(name="grant_child", digest="d-grant", runs="kernel", contract="pure", kind="read")
+    limits = Limits(tokens=100_000, turns=3)
+    own = setup(tools=(*TOOLS, HELPER, grant), limits=limits, settings=Settings(budget_asked=True))
+    session = Session("lead~c1.0", start=False)
+    place = {"parent_id": "lead", "parent_call_id": "c1.0", "root_id": "lead", "scope": "c1.0", "depth": 1}
+    begun = {"command_id": "start", "session_id": "lead~c1.0", "epoch": 1}
+    session.take(SessionStarted(setup=own, **begun, **place))  # type: ignore[arg-type]
+    session.prompt("have it done")
+    spawning = Spawning(agent="helper", mode="background", limits=Limits(turns=2, tokens=900))
+    session.reply("", call("helper", {"n": 1}, prepared=Prepared(digest="spawn", spawning=spawning)))
+    (child,) = session.state.children.open.values()
+    session.take(ChildOpened(child_id=child.child_id, call_id=child.call_id, tokens=24))
+    session.take(GrantReceived(command_id="more", actor="session:lead", auth="none", more=Limits(turns=9)))
+    session.reply("", call("grant_child", {"child": child.child_id, "turns": 1}))
+    session.reply("it has more")
+    session.child_ends("done", used=Used(usage=SHORT, turns=2))
+    return session
+
+
 def fork() -> Session:
     """A log whose past belongs to another session: all that was open there is closed."""
     origin = Session(policy=ASK_PAY)
@@ -463,6 +522,17 @@ def marks() -> Session:
     session.reply("sent")
     session.take(LabelsDeclassified(command_id="d1", actor="ada", labels=("private",), reason="published"))
     session.take(SessionImported(session_id="copy", epoch=2, by="ada"))
+    return session
+
+
+def handoff() -> Session:
+    """A session that asks is handed over and goes on elsewhere, where the answer is given."""
+    session = Session(policy=ASK_PAY)
+    session.prompt("pay")
+    session.reply("", call("pay"))
+    session.nobody()
+    session.take(HandoffReceived(command_id="h1", actor="ada", to="https://agents.example", session="there"))
+    session.take(SessionImported(session_id="there", epoch=2, by="ada", source="s1", moved=True))
     return session
 
 
@@ -674,6 +744,7 @@ SCENARIOS: dict[str, Callable[[], Session]] = {
             children,
             trees,
             settled,
+            granted,
             upgrades,
             marks,
             jobs,
@@ -685,6 +756,8 @@ SCENARIOS: dict[str, Callable[[], Session]] = {
             machines,
             growth,
             servers,
+            handoff,
+            selected,
         ),
     )
 }

@@ -20,6 +20,7 @@ WORDS: dict[str, str] = {
     "open.secrets": "values that this process leaves out of everything it writes; keys of models need not be named",
     "open.planes": "where tools may run besides `local`, which is this process: kinds of planes by name",
     "open.jobs": "the folder for background jobs, or a host of one's own; else one in the user's state folder",
+    "open.telemetry": "what follows the sessions driven here, such as `windlass.telemetry.Telemetry(exporter)`",
     "open.job_life_ms": "how long a background job may run, unless it is detached",
     "open.sandbox": "where processes and files of tools are: a kind or its name; if absent local, which holds nothing",
     "open.snapshot_every": "after how many records a snapshot is taken, so that a long log opens quickly",
@@ -106,6 +107,7 @@ VARIABLES: dict[str, str] = {
     "WINDLASS_JOB": "set for the processes of a background job: the token by which they are known",
     "WINDLASS_STORE": "the store that commands work on; else that of the workspace, in the user's state folder",
     "WINDLASS_TOKEN": "the token that a server is asked with, by `windlass.connect` and by verbs with `--url`",
+    "WINDLASS_TO_TOKEN": "the token of the server that `windlass handoff` hands a session to",
     "WINDLASS_URL": "the server whose sessions commands work on, instead of a store",
     "WINDLASS_ANCHOR_KEY": "the secret that `windlass anchor` signs its notes with, if no `--key` is given",
 }
@@ -141,6 +143,7 @@ BOUNDS: dict[str, str] = {
     "windlass.kernel.parts.setup.METADATA_MAX": "entries of a session's metadata",
     "windlass.kernel.parts.budgets.OUTPUT_TOKENS_MIN": "the least room for a reply for which a request is made",
     "windlass.runtime.streams.subscribers.BUFFER_MAX": "events that wait for a slow reader",
+    "windlass.runtime.streams.shared_buffer.KEPT_BYTES_MAX": "bytes that wait for slow readers of all sessions",
     "windlass.runtime.hooks.hook.PAYLOAD_BYTES_MAX": "size of what a hook is given",
     "windlass.runtime.hooks.observers.OBSERVERS_MAX": "observers that run at the same time",
     "windlass.runtime.bind.cel_expressions.EXPRESSION_CHARS_MAX": "length of a condition",

@@ -37,11 +37,13 @@ class Table(NamedTuple):
 def tables() -> list[Table]:
     """Every place where something is set."""
     from windlass.events.values.items import ModelSettings
-    from windlass.events.values.specs import Limits, Policy, Rule, Settings
+    from windlass.events.values.policy import Policy, Rule
+    from windlass.events.values.settings import Settings
+    from windlass.events.values.setup import Limits
     from windlass.models.transport.timeouts import Timeouts
     from windlass.runtime.api.agent import Agent, Budget, Overrides
     from windlass.runtime.api.open import open_runtime
-    from windlass.runtime.api.runtime import Runtime
+    from windlass.runtime.api.runtime_options import host_life
     from windlass.runtime.hooks.hook import Hook
     from windlass.tools.files import FileLimits
     from windlass.tools.tool import Options
@@ -61,7 +63,7 @@ def tables() -> list[Table]:
               declared.of_class(Options, "tool", but=("runs", "source"))),
         Table("Opening a runtime", "`windlass.open(store, …)`",
               [*declared.of_function(open_runtime, "open", but=("more",)),
-               *declared.of_function(Runtime.__init__, "open", but=("self", "store", "agents"))]),
+               *declared.of_function(host_life, "open", but=("store",))]),
         Table("Limits", "What a `Budget` becomes in the log, and `RunOptions(limits=…)` of one prompt.",
               declared.of_class(Limits)),
         Table("Timeouts of a model", "`windlass.models.catalogue.names.open_model(…, timeouts=Timeouts(…))`",

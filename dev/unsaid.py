@@ -4,7 +4,7 @@ session up, or said in a moment that a run would be long for. A word that is non
 from __future__ import annotations
 
 UNSAID: dict[str, str] = {
-    "Auth=token": "planned: server: who a client is, by its token",
+    "Auth=token": "said of the clients of a server, which no run here goes through",
     "Auth=os_user": "said by the command line, which no run here goes through",
     "CauseKind=unknown": "the default of a field that is always given",
     "FailureKind=tool_timed_out": "what a client's own tool is told; in a log it is tool.timed_out",
@@ -20,6 +20,9 @@ UNSAID: dict[str, str] = {
     "ChildMoved.status=sleeping": "a child that waits for a time",
     "ChildFinished.status=timeout": "a child whose budget of time has run out",
     "Isolation=shared": "said by leaving it out",
+    "Role": "chosen by whoever sets an agent up",
+    "RoleMeant": "chosen by whoever writes a policy",
+    "Trust": "chosen by whoever writes a policy",
     "Attend": "chosen by whoever sets an agent up",
     "SignalDisposed.disposition=dropped": "signals beyond the most that may wait",
     "CompactionFailed.reason=budget": "a budget that ends between two attempts of a summary",
@@ -27,8 +30,6 @@ UNSAID: dict[str, str] = {
     "StreamTruncated.reason=disconnected": "a reader that is a thousand records behind",
     "StorePaused.reason": "a disk that is full",
     "HookPoint=session_start": "observers hear of it before anybody can read the session",
-    "Changed=rules": "another policy let a call wait that had been allowed",
-    "Changed=mode": "another mode let a call wait that had been allowed",
     "Changed=grant": "a standing approval was revoked while a call that it allowed waited",
     "Changed=sandbox": "another sandbox let a call wait that had been allowed",
 }

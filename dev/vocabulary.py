@@ -25,7 +25,11 @@ FAMILIES = tuple(module.__name__.removeprefix("windlass.events.") for module in 
 """The modules that declare durable events, in the order in which a reader meets them."""
 
 VALUES = (
-    "values.specs",
+    "values.setup",
+    "values.settings",
+    "values.policy",
+    "values.tools",
+    "values.models",
     "values.access",
     "values.attention",
     "values.plans",

@@ -43,4 +43,5 @@ async def main() -> None:
         print("each once:", plan.begun >= 4)
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

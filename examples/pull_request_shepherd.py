@@ -47,4 +47,5 @@ async def main() -> None:
         print(machines.mermaid(SHEPHERD.spec, view.state).splitlines()[0])
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -49,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "guard(seconds): how long this test may take (async: 300 s unless said)")
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         del os.environ[name]  # a proxy on loopback would be a hole in the guard below
+    os.environ.pop("PYTHONUNBUFFERED", None)  # what a program says at once it must say so without this, as for users
     forbid_network()
 
 

@@ -76,6 +76,13 @@ MANY_METHODS = {"windlass.runtime.api.session.Session": "what a user does with a
 
 MODULES_MAX = 20
 
+LINES_MAX = 600
+LINES_MOST = {
+    "windlass.runtime.api.runtime": 250,  # the door, which only leads to others
+    "windlass.runtime.api.session": 720,  # what a user does with a session, in one place
+}
+"""Modules that have a bound of their own, and why."""
+
 ING_NAMES = {
     "testing": "the folder of doubles and kits; every library calls it so",
 }
@@ -305,9 +312,26 @@ def is_value_or_error(module: Module, node: ast.ClassDef) -> bool:
     """Protocols, values and exceptions may be inherited from: they stand for a kind, not for a storey of an object."""
     for name in map(base_name, node.bases):
         known = getattr(builtins, name, None)
-        if name in ("Protocol", "Struct") or (isinstance(known, type) and issubclass(known, BaseException)):
+        if name in ("Protocol", "Struct", "TypedDict") or (
+            isinstance(known, type) and issubclass(known, BaseException)
+        ):
             return True
     return any(is_value_or_error(home, parent) for home, parent in bases(module, node))
+
+
+def files_stay_short(module: Module) -> Iterator[str]:
+    most = LINES_MOST.get(module.name, LINES_MAX)
+    lines = max((node.end_lineno or 0 for node in module.tree.body), default=0)
+    if lines >= most:
+        yield f"{module.path}: {lines} lines, not under {most}: find the second noun in it, and give it a file"
+
+
+def runtime_is_composed(module: Module) -> Iterator[str]:
+    if module.part == "runtime":
+        for node in classes(module):
+            for home, parent in bases(module, node):
+                if not is_value_or_error(home, parent):
+                    yield f"{module.at(node)}: {node.name} inherits from {parent.name}: compose it of what it needs"
 
 
 def names_are_nouns(module: Module) -> Iterator[str]:
@@ -333,6 +357,8 @@ RULES: list[Callable[[Module], Iterator[str]]] = [
     imports_name_what_they_take,
     classes_stay_small,
     bases_carry_no_state,
+    files_stay_short,
+    runtime_is_composed,
     names_are_nouns,
     modules_keep_their_names,
 ]
@@ -403,6 +429,9 @@ def test_the_package_keeps_the_rule(rule):
         (bases_carry_no_state, "store/a.py", f"{STATEFUL}\nclass B(A): ..."),
         (bases_carry_no_state, "store/a.py", f"{STATEFUL}\nclass B(Generic[T], A[int]): ..."),
         (bases_carry_no_state, "cli/a.py", "from windlass.runtime.api.session import Session\nclass B(Session): ..."),
+        (files_stay_short, "runtime/api/runtime.py", "\n" * 249 + "x = 1"),
+        (files_stay_short, "store/a.py", "\n" * 599 + "x = 1"),
+        (runtime_is_composed, "runtime/a.py", "class A: ...\nclass B(A): ..."),
         (names_are_nouns, "runtime/driving.py", ""),
         (names_are_nouns, "runtime/tending/loop.py", ""),
         (modules_keep_their_names, "store/a.py", "from . import state as st"),
@@ -433,6 +462,9 @@ def test_a_broken_rule_is_named_with_file_and_fix(rule, path, source):
         ("store/a.py", f"{STATEFUL.replace('A', 'A(Protocol)', 1)}\nclass B(A): ..."),
         ("store/a.py", f"{STATEFUL.replace('A', 'A(ValueError)', 1)}\nclass B(A): ...\nclass C(B): ..."),
         ("store/a.py", "class A:\n    def f(self): return self.x\nclass B(A): ..."),
+        ("runtime/api/runtime.py", "\n" * 240 + "x = 1"),
+        ("store/a.py", "\n" * 590 + "x = 1"),
+        ("runtime/a.py", "class A(TypedDict): ...\nclass B(A): ..."),
         ("testing/a.py", "import msgspec as spec"),
     ],
 )

@@ -69,6 +69,12 @@ def test_every_page_of_the_docs_is_built(site):
     assert len(written) == len(set(written))
 
 
+def test_the_front_page_leads_to_every_task():
+    front = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    tasks = sorted(page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs" / "tasks").glob("*.md"))
+    assert [task for task in tasks if f"]({task})" not in front] == []
+
+
 def test_every_link_of_the_site_leads_to_a_file_and_an_id(site, read):
     out, _ = site
     broken = []
@@ -99,6 +105,9 @@ def test_nothing_is_loaded_from_elsewhere(site, read):
         "search.js",
         "workflows.svg",
         "machines.svg",
+        "schedules.svg",
+        "signals.svg",
+        "sub-agents.svg",
     }
     for name in written:
         if name.endswith((".css", ".js")) and name != "search.js":

@@ -13,13 +13,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from zlib import crc32
 
 import pytest
+from benchmarks import opening
 from benchmarks.counting import UNWATCHED_MS, Counter
 from benchmarks.reply_server import serving
 from benchmarks.sides import SHORT_RESULT, Bare, Meter, bare_at, session_of
 
 import windlass
+from windlass.store.sqlite import append_row, log
 from windlass.testing import ScriptedModel
 from windlass.testing.scripted import hang
 
@@ -104,3 +108,44 @@ async def test_a_session_that_waits_is_few_objects_to_the_collector(tmp_path: Pa
             gc.collect()
             counts.append(len(gc.get_objects()))
     assert (counts[1] - counts[0]) / 50 <= TRACKED_MAX
+
+
+CHECKED_MORE_BYTES_MAX = 256
+"""Beside what a row holds, the hashes before and behind it are summed as well."""
+CHECK_CALLS_MAX = 4
+"""Calls of functions for each row that is read, all that makes an append of it included."""
+
+
+async def test_what_an_opening_reads_is_checked_once_and_with_few_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = str(tmp_path / "s.db")
+    await opening.kept(path, turns=50)
+    rows: list[int] = []
+    summed: list[int] = []
+    calls = 0
+
+    def counted_row(key: Any, row: Any, *given: Any) -> Any:
+        rows.append(len(row[5]))  # its data
+        sys.setprofile(called)
+        try:
+            return append_row.sealed_of(key, row, *given)
+        finally:
+            sys.setprofile(None)
+
+    def counted_sum(data: bytes, *given: int) -> int:
+        if sys.getprofile() is called:  # not what is written meanwhile
+            summed.append(len(data))
+        return crc32(data, *given)
+
+    def called(_: Any, event: str, __: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    async with opening.before_opening(path, "whole") as (runtime, agent):
+        monkeypatch.setattr(log, "sealed_of", counted_row)
+        monkeypatch.setattr(append_row, "crc32", counted_sum)
+        await (await runtime.session(agent, opening.SESSION)).set_title("ready")
+    assert len(rows) > 50
+    assert sum(summed) <= sum(rows) + CHECKED_MORE_BYTES_MAX * len(rows)
+    assert calls <= (CHECK_CALLS_MAX + 2) * len(rows), "two of them are the counting itself"

@@ -18,6 +18,9 @@ from windlass.events.values.blocks import Icon, Image, ResourceLink, Text
 from windlass.events.values.items import UserItem
 from windlass.events.values.usage import Usage
 from windlass.models.base import Request
+from windlass.runtime.sessions.handoff import Mover, hand_over
+from windlass.store import open_store
+from windlass.store.base import Key
 from windlass.testing.model_server import fault, say
 from windlass.testing.scripted import ScriptedModel, call, fail, hang, turn
 from windlass.tools.planes.results import ToolResult
@@ -193,7 +196,39 @@ async def judged_again(stage: Stage) -> None:
         await session.wait_idle()
 
 
+async def handed_over(stage: Stage) -> None:
+    """A session that asks and goes on in another store; one behind it where it went."""
+
+    @windlass.tool
+    def pay(cents: int) -> str:
+        "Pay."
+        return "paid"
+
+    asking = windlass.Policy(rules=[windlass.ask("pay")])
+    model = scripted(call("pay", cents=1), "done")
+    agent = windlass.Agent("clerk", model=model, tools=[pay], settings=QUICK, policy=asking)
+    async with stage.open(agent) as rt:
+        session = await stage.session(rt, agent, "leaving")
+        await session.prompt("pay")
+        await stage.until(session, PermissionRequested)
+        await session.wait_idle()
+        await session.close("handed over")
+        there = await open_store(str(stage.folder / "there.db"))
+        key = Key("default", "arrived")
+        by = Mover(actor="ada")
+        await hand_over(rt.store, session.key, there, key, to="https://agents.example", by=by, ports=stage.ports)
+        await there.close()
+    async with stage.open(agent, store="there") as rt:
+        session = await rt.get("arrived")
+        await session.wake()
+        await session.wait_idle()
+        for each in await session.requests():
+            await session.approve(each)
+        await session.wait_idle()
+
+
 SCENARIOS = {
+    "handed_over": handed_over,
     "judged_again": judged_again,
     "talk": compactions,
     "changed_mind": changed_mind,

@@ -28,7 +28,7 @@ from windlass.events.values.blocks import (
     ReferenceAttachment,
     SelectionAttachment,
 )
-from windlass.events.values.specs import Origin, Task, Todo
+from windlass.events.values.setup import Origin, Task, Todo
 from windlass.testing.model_server import fault, say
 from windlass.testing.scripted import call, hang, pause
 

@@ -18,7 +18,7 @@ from windlass.events.tools.calls import ToolOutcomeUnknown, ToolStarted
 from windlass.events.tools.permissions import PermissionApproved, PermissionRequested
 from windlass.events.values.blocks import Text
 from windlass.events.values.items import ModelSettings
-from windlass.events.values.specs import Limits, RunOptions
+from windlass.events.values.setup import Limits, RunOptions
 from windlass.events.values.usage import Usage
 from windlass.runtime.hooks.hook import Hook, Moment
 from windlass.store.base import Key

@@ -6,7 +6,7 @@ from typing import Any
 
 import windlass
 from windlass.events.tools.permissions import PermissionRequested
-from windlass.events.values.specs import SessionOptions
+from windlass.events.values.setup import SessionOptions
 from windlass.testing.scripted import call
 
 from .stage import QUICK, Stage, scripted

@@ -10,7 +10,7 @@ from windlass.events.changes import ChangeGrants
 from windlass.events.questions import Answer, AnswerBody, Option, Question, QuestionBody, QuestionRequested
 from windlass.events.tools.permissions import McpDetail, MemoryDetail, PermissionRequested, UrlDetail, WriteDetail
 from windlass.events.values.blocks import FileAttachment
-from windlass.events.values.specs import Grant
+from windlass.events.values.policy import Grant
 from windlass.testing.scripted import call, call_malformed, turn
 from windlass.tools.description import Description
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import windlass
 from windlass.events.skills import SkillKey
-from windlass.events.values.specs import Settings
+from windlass.events.values.settings import Settings
 from windlass.skills.config import InlineSkill, Skills
 from windlass.testing.scripted import call
 

@@ -18,7 +18,7 @@ from windlass.events.base import Command, Event
 from windlass.events.errors import WindlassError
 from windlass.events.live import Live
 from windlass.events.stored import codec
-from windlass.events.values.specs import Settings
+from windlass.events.values.settings import Settings
 from windlass.events.values.usage import Price
 from windlass.models.base import ModelInfo
 from windlass.models.catalogue.endpoints import ENDPOINTS

@@ -25,7 +25,7 @@ _PLACES = {
     "ModelReplied": "windlass.events.turns",
     "NeedsAnswer": "windlass.runtime.api.result",
     "PermissionRequested": "windlass.events.tools.permissions",
-    "Policy": "windlass.events.values.specs",
+    "Policy": "windlass.events.values.policy",
     "ProviderError": "windlass.runtime.api.result",
     "QuestionRequested": "windlass.events.questions",
     "READ_ONLY": "windlass.runtime.api.policy",
@@ -39,8 +39,8 @@ _PLACES = {
     "RunStarted": "windlass.events.runs",
     "Runtime": "windlass.runtime.api.runtime",
     "Session": "windlass.runtime.api.session",
-    "SessionOptions": "windlass.events.values.specs",
-    "Settings": "windlass.events.values.specs",
+    "SessionOptions": "windlass.events.values.setup",
+    "Settings": "windlass.events.values.settings",
     "StillBusy": "windlass.runtime.api.open_things",
     "TextDelta": "windlass.events.live",
     "ToolContext": "windlass.tools.context",
@@ -68,7 +68,9 @@ if _typing.TYPE_CHECKING:
     from windlass.events.tools.calls import ToolFinished, ToolRequested
     from windlass.events.tools.permissions import PermissionRequested
     from windlass.events.turns import ModelReplied
-    from windlass.events.values.specs import Policy, SessionOptions, Settings
+    from windlass.events.values.policy import Policy
+    from windlass.events.values.settings import Settings
+    from windlass.events.values.setup import SessionOptions
     from windlass.runtime.api.agent import Agent, Budget
     from windlass.runtime.api.approvals import Approve, Deny
     from windlass.runtime.api.connect import connect as connect

@@ -2,6 +2,7 @@
 
 from windlass.events.trees.flows import NodeFinished, NodeRetried, NodeStarted, NodeStopped
 from windlass.events.trees.growth import MilestoneAdvanced, MilestoneBlocked, NodesAdded
+from windlass.runtime.api.flows import FlowResult, FlowRun, NodeView
 from windlass.runtime.flows.diagrams.mermaid import mermaid
 from windlass.runtime.flows.diagrams.svg import svg
 from windlass.runtime.flows.flow import BadFlow, Flow
@@ -11,12 +12,15 @@ from windlass.runtime.flows.steps import classify, gate, loop, map_over, phase, 
 __all__ = [
     "BadFlow",
     "Flow",
+    "FlowResult",
+    "FlowRun",
     "MilestoneAdvanced",
     "MilestoneBlocked",
     "NodeFinished",
     "NodeRetried",
     "NodeStarted",
     "NodeStopped",
+    "NodeView",
     "NodesAdded",
     "classify",
     "gate",

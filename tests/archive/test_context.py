@@ -19,7 +19,7 @@ from windlass.events.tools.calls import ResultReceived, ToolFinished
 from windlass.events.turns import ModelRequested
 from windlass.events.values.blocks import Document, Image, Reasoning, Text, plain_text
 from windlass.events.values.items import ResultItem
-from windlass.events.values.specs import Task, Todo
+from windlass.events.values.setup import Task, Todo
 from windlass.events.values.usage import Price, Usage
 from windlass.models.base import ModelInfo
 from windlass.runtime.bind.model_requests import SUMMARY_INSTRUCTIONS, SUMMARY_REQUEST

@@ -101,13 +101,23 @@ class Terminal:
 
     def wait_gone(self, text: str) -> str:
         """Waits until a text stands no longer on the screen."""
-        return self._poll(lambda: text not in self.screen(), f"{text!r} never went away", PATIENCE_S)
+        self._poll(lambda: text not in self.screen(), f"{text!r} never went away", PATIENCE_S)
+        return self.history()
 
     def wait_until(self, holds: Callable[[str], bool], what: str, *, patience_s: float = PATIENCE_S) -> str:
-        """Waits until something holds of everything shown; gives everything shown."""
-        return self._poll(lambda: holds(self.history()), f"{what} was never shown", patience_s)
+        """Waits until something holds of everything shown; gives what it held of: a moment later the program may be
+        drawing that anew."""
+        shown = ""
 
-    def _poll(self, done: Callable[[], bool], failure: str, patience_s: float) -> str:
+        def done() -> bool:
+            nonlocal shown
+            shown = self.history()
+            return holds(shown)
+
+        self._poll(done, f"{what} was never shown", patience_s)
+        return shown
+
+    def _poll(self, done: Callable[[], bool], failure: str, patience_s: float) -> None:
         until = time.monotonic() + patience_s
         while not done():
             # The last look comes after the program's end, so that nothing it still wrote is missed.
@@ -117,7 +127,6 @@ class Terminal:
                     f"{failure}; the program's exit code is {self._code()}, the screen:\n{self.history()}"
                 )
             time.sleep(POLL_S)
-        return self.history()
 
     def screen(self, *, colour: bool = False) -> str:
         """What is on the screen now, without the empty lines at its end; with `colour`, its escape sequences too."""

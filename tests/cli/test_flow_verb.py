@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import re
 from xml.etree import ElementTree
 
 import pytest
 
+from tests.isolation.support import branches, repository, worktrees
 from windlass.cli.main import main
 
 from .screens import proves
@@ -139,7 +142,7 @@ def test_what_is_no_workflow_is_not_shown_as_one(capsys):
     ("change", "said"),
     [
         ({"needs": ["lok"]}, "- look: it needs 'lok', which is no node: did you mean 'look'?"),
-        ({"kind": "magic"}, "- look: Invalid enum value 'magic'"),
+        ({"kind": "magic"}, "- look: kind 'magic' is none of spawn, "),
         ({"agent": "nobody"}, "- look: there is no agent 'nobody': there are worker"),
     ],
 )
@@ -170,3 +173,71 @@ def test_diagrams_and_json_are_printed_for_programs(capsys):
         "end",
         "reduce, done",
     ]
+
+
+def test_a_list_of_sessions_says_how_far_each_workflow_has_got(capsys):
+    assert main(["flow", "run", "review.py:flow", "--id", "march"]) == 0
+    assert main(["flow", "run", "review.py:failing", "--id", "fails", "--input", "1"]) == 1
+    assert main(["flow", "run", "review.py:asking", "--id", "asks"]) == 3
+    capsys.readouterr()
+    assert main(["ps"]) == 0
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert re.search(r" 0 of 1 nodes ended: question q\S+ ", rows["asks"])
+    assert re.search(r" 2 of 2 nodes ended +review$", rows["march"])
+    assert re.search(r" 1 of 1 nodes ended, without each +failing$", rows["fails"])
+    assert main(["ps", "--json", "--text", "fails"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["stands"] == "1 of 1 nodes ended, without each"
+    assert main(["show", "fails"]) == 0
+    assert "workflow 1 of 1 nodes ended, without each" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_workflow_that_was_cancelled_is_shown_as_such(capsys):
+    assert main(["flow", "run", "review.py:asking", "--id", "asks"]) == 3
+    assert main(["cancel", "asks"]) == 0
+    assert main(["flow", "run", "review.py:asking", "--id", "asks"]) == 1
+    capsys.readouterr()
+    assert main(["flow", "show", "asks"]) == 0
+    assert re.search(r"agree +cancelled", capsys.readouterr().out)
+    assert main(["flow", "show", "asks", "--mermaid"]) == 0
+    assert "class n_agree cancelled" in capsys.readouterr().out
+    assert main(["ps"]) == 0
+    assert re.search(r"^asks +idle .* cancelled, 0 of 1 nodes ended +asking$", capsys.readouterr().out, re.M)
+    assert main(["ps", "--tree"]) == 0
+    assert "(cancelled)" in capsys.readouterr().out
+
+
+WRITING = """
+import windlass
+from windlass import flows
+from windlass.testing import ScriptedModel, by_history, call
+
+model = ScriptedModel(by_history([call("write", path="new.txt", content="new"), "written"]))
+writer = windlass.Agent("writer", model, tools=["write"], isolation="worktree", policy=windlass.Policy(rules=[windlass.allow("*")]))
+flow = flows.Flow("writes", [flows.spawn("write", writer, "Write.")])
+"""
+
+
+def test_a_workflow_works_in_the_folder_that_it_is_run_in(folder: pathlib.Path, capsys):
+    place = repository(folder / "repo")
+    (folder / "writes.py").write_text(WRITING)
+    os.chdir(place)
+    assert main(["flow", "run", "../writes.py:flow", "--id", "w"]) == 0, capsys.readouterr().err
+    assert capsys.readouterr().out == "written\n"
+    assert (place / "new.txt").read_text() == "new"
+    assert (worktrees(place), branches(place)) == (0, [])
+
+
+def test_the_cost_of_a_workflow_is_that_of_its_nodes_by_model(capsys):
+    assert main(["flow", "run", "review.py:flow", "--id", "march"]) == 0
+    assert main(["cost", "march~c5.0", "--json"]) == 0
+    of_child = json.loads(capsys.readouterr().out.removeprefix("All is well.\n"))
+    assert [row["model"] for row in of_child] == ["scripted"]
+    assert of_child[0]["input_tokens"] > 0
+    assert main(["cost", "march", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == of_child
+
+
+def test_a_file_without_a_workflow_is_told_what_to_write(folder: pathlib.Path, capsys):
+    (folder / "two.py").write_text("a = 2\n")
+    assert main(["flow", "run", "two.py:a"]) == 2
+    assert "give a variable the value windlass.flows.Flow(...)" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from windlass.cli.main import main
 from windlass.events.base import Event
 from windlass.events.changes import ChangeReceived
 from windlass.events.runs import RunAsked, RunCompleted
-from windlass.events.tools.permissions import PermissionApproved, PermissionRequested
+from windlass.events.tools.permissions import GrantsChanged, PermissionApproved, PermissionRequested
 from windlass.testing.scripted import ScriptedModel, call
 from windlass.tools.description import Description
 
@@ -129,3 +129,23 @@ def test_what_is_asked_about_each_time_cannot_be_approved_for_the_session(
     assert main(["approve", "march", "--pattern", "*", "--wait", "0", "--store", store]) == 2
     assert "--session-wide" not in capsys.readouterr().err
     assert main(["approve", "march", "--wait", "0", "--store", store]) == 0
+
+
+def test_a_session_of_another_tree_is_let_in_listed_and_shut_out(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+):
+    store = str(tmp_path / "work.db")
+    at = ["--store", store]
+    asyncio.run(driven(store, RunCompleted, "done"))
+    assert main(["grants", "march", "--hear", "audit", "--wait", "0", *at]) == 0
+    asyncio.run(driven(store, GrantsChanged))
+    capsys.readouterr()
+    assert main(["grants", "march", "--hear", "", *at]) == 2
+    assert "a session id must have 1 to" in capsys.readouterr().err
+    assert main(["grants", "march", *at]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"hears:audit +tell +what session 'audit' says", told), told
+    assert "never" in told
+    assert main(["grants", "march", "--revoke", "hears:audit", "--wait", "0", *at]) == 0
+    (*_, last) = [event for event in asyncio.run(driven(store, ChangeReceived)) if isinstance(event, ChangeReceived)]
+    assert last is not None

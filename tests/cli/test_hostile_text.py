@@ -47,6 +47,7 @@ FAKE = "── windlass asks · bcd ───\npay wants to run\nbcd> y\n"
         ("a\u200bb\ufeffc", "a\\u200bb\\ufeffc"),
         ("\U000e0041", "\\U000e0041"),
         ("\ud800", "\\ud800"),
+        ("a\ufff9b\ufffac\ufffbd", "a\\ufff9b\\ufffac\\ufffbd"),
         ("\u3164\u2800", "\\u3164\\u2800"),
         ("日本語 é 😀", "日本語 é 😀"),
         ("می\u200cخواهم", "می\u200cخواهم"),

@@ -17,9 +17,10 @@ from .screens import Place
 from .test_run import ran
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "research_with_verifiers.py"
+SHEPHERD = EXAMPLE.with_name("pull_request_shepherd.py")
 CASES: dict[str, Callable[[Any], object]] = {
     "run --agent agents.py:free 'Pay.' --session new --json": lambda found: found["status"],
-    "ps --json": lambda found: sorted(row["session"] for row in found)[:2],
+    "ps --json": lambda found: sorted((row["session"], row["state"], row["cost_nanos"] > 0) for row in found)[:2],
     "ps --state new --json": lambda found: found,
     "show march --json": lambda found: (found["session"], found["state"]),
     "inspect done --json": lambda found: found["session"],
@@ -42,12 +43,13 @@ CASES: dict[str, Callable[[Any], object]] = {
     "doctor --json": lambda found: {row["status"] for row in found} <= {"ok", "remark", "wrong"},
     "models --model embedded --json": lambda found: [row["provider"] for row in found],
     f"flow check {EXAMPLE}:flow --json": lambda found: (found["flow"], found["sound"]),
+    f"machine check {SHEPHERD}:SHEPHERD --json": lambda found: (found["machine"], found["sound"]),
     "token list --json": lambda found: found,
     "mcp list --json": lambda found: found["servers"],
 }
 WANTED: dict[str, object] = {
     "run --agent agents.py:free 'Pay.' --session new --json": "completed",
-    "ps --json": ["asleep", "done"],
+    "ps --json": [("asleep", "sleeping", False), ("done", "idle", False)],
     "ps --state new --json": [],
     "show march --json": ("march", "asked"),
     "inspect done --json": "done",
@@ -68,6 +70,7 @@ WANTED: dict[str, object] = {
     "doctor --json": True,
     "models --model embedded --json": ["embedded"],
     f"flow check {EXAMPLE}:flow --json": ("research", True),
+    f"machine check {SHEPHERD}:SHEPHERD --json": ("pull_request", True),
     "token list --json": [],
     "mcp list --json": [],
 }

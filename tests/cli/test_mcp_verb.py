@@ -42,8 +42,8 @@ def test_without_servers_it_says_how_to_have_some(place, capsys):
 def test_servers_are_listed_with_where_they_come_from_and_how_they_stand(place, capsys):
     assert main(["mcp", "list", "servers.json"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["NAME", "FROM", "TRUST", "TOOLS", "REACHED", "BY"]
-    assert lines[1].split()[:4] == ["strange", str(place / "servers.json"), "new", "0"]
+    assert lines[0].split() == ["NAME", "FROM", "TRUST", "TOOLS", "LOGIN", "REACHED", "BY"]
+    assert lines[1].split()[:5] == ["strange", str(place / "servers.json"), "new", "0", "no"]
     assert main(["mcp", "list", "servers.json", "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)["servers"]
     assert (told["name"], told["trust"], told["tools"]) == ("strange", "new", 0)
@@ -142,3 +142,68 @@ def test_an_agent_gets_the_servers_of_files_beside_its_own(place):
     assert [server.name for server in found.servers] == ["own", "strange"]
     with pytest.raises(UsageError, match="cannot be read"):
         with_servers(agent, ["none.json"])
+
+
+# --- logins ---
+
+
+async def test_a_person_logs_in_and_out(place, tmp_path, capsys):
+    """The real verb in a process of its own; whoever reads what it prints opens the address that it shows."""
+    import asyncio
+    import re
+
+    from tests.mcp_client.conftest import PATIENCE_S
+    from tests.mcp_client.test_logins import person, vault
+    from windlass.mcp.login.interactive import LoginAsk
+    from windlass.mcp.login.kept_logins import KeptLogins
+
+    async with vault() as there:
+        (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"vault": {"url": there.url}}}))
+        argv = [sys.executable, "-u", "-m", "windlass.cli.main", "mcp", "login", "vault", "servers.json"]
+        verb = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
+        assert verb.stdout is not None
+        told = ""
+        async with asyncio.timeout(PATIENCE_S):
+            while not (found := re.search(r"^http://\S+/authorize\?\S+$", told, re.MULTILINE)):
+                line = await verb.stdout.readline()
+                assert line, told
+                told += line.decode()
+            await person(LoginAsk(server="", issuer="", scopes=(), url=found[0]))
+            told += (await verb.stdout.read()).decode()
+            assert await verb.wait() == 0
+        lines = told.splitlines()
+        assert lines[:3] == [
+            f"server: {there.url}",
+            f"logins are given by: {there.issuer}/",
+            "asked for: files",
+        ]
+        assert lines[-1] == f"logged in at {there.url}"
+        given = KeptLogins().of(there.url)
+        assert given is not None
+        assert given.access_token not in told
+        main(["mcp", "list", "servers.json", "--json"])
+        assert json.loads(capsys.readouterr().out)["servers"][0]["login"] is True
+        argv = [sys.executable, "-m", "windlass.cli.main", "mcp", "logout", there.url]
+        verb = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
+        async with asyncio.timeout(PATIENCE_S):
+            out, _ = await verb.communicate()
+        assert out.decode() == f"{there.url}: logged out: it was taken back where it was given\n"
+        assert there.logins.access == {}
+        assert KeptLogins().of(there.url) is None
+
+
+def test_who_cannot_be_logged_in_at_is_said(place, capsys):
+    for argv, why in [
+        (["mcp", "login"], "takes the name or the address of a server"),
+        (["mcp", "login", "nothing"], "no MCP server 'nothing': there are none"),
+        (["mcp", "login", "strange", "servers.json"], "is a program on this machine"),
+        (["mcp", "login", "http://example.com/mcp"], "is not https"),
+        (["mcp", "login", "https://a:b@example.com/mcp"], "without a name or a password"),
+        (["mcp", "login", "https://localhost.invalid/mcp", "--port", "99999"], "--port is 0 to 65535"),
+        (["mcp", "login", "http://127.0.0.1:1/mcp", "--scope", 'a "b"'], "are no scopes"),
+        (["mcp", "login", "http://127.0.0.1:1/mcp"], "cannot be asked"),
+    ]:
+        assert main(argv) != 0
+        assert why in capsys.readouterr().err
+    assert main(["mcp", "logout", "http://127.0.0.1:1/mcp"]) == 0
+    assert capsys.readouterr().out == "http://127.0.0.1:1/mcp: nobody was logged in\n"

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from windlass.cli.main import build, main
+from windlass.cli.reference import parser_of
 from windlass.cli.verbs import VERBS
 
 from .screens import Place, id_of
@@ -52,6 +53,20 @@ def test_an_option_that_is_none_is_answered_with_the_usage_of_the_verb(verb: str
     said = capsys.readouterr().err.splitlines()
     assert said[1].startswith(f"usage: windlass {verb} ")
     assert said[-1] == f"'windlass {verb} --help' says more"
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_no_option_goes_by_the_beginning_of_its_name(verb: str):
+    assert not parser_of(verb).allow_abbrev
+
+
+def test_a_session_that_is_named_by_an_option_is_not_approved_for_good(
+    place: Callable[[Place], pathlib.Path],
+):
+    """`--session` names a session for `run`; here it was taken for `--session-wide`, a standing approval for a day."""
+    done = ran(place("made"), "approve", "--session", "march", "--wait", "0")
+    assert done.returncode == 2
+    assert "there is no option '--session'" in done.stderr
 
 
 def test_a_mistyped_option_is_told_the_one_that_is_near(capsys: pytest.CaptureFixture[str]):

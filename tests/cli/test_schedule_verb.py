@@ -6,6 +6,7 @@ import pathlib
 import re
 import signal
 import subprocess
+from xml.etree import ElementTree
 
 import pytest
 
@@ -49,6 +50,16 @@ def test_a_schedule_is_made_listed_shown_and_steered(capsys):
     assert told.endswith("\n  windlass schedule serve --agent FILE.py:reporter\n")
     assert main(["schedule", "list"]) == 0
     assert " (a command waits)  reporter\n" in capsys.readouterr().out
+
+
+def test_a_schedule_is_drawn(capsys):
+    assert main([*ADD, "--every", "60"]) == 0
+    capsys.readouterr()
+    assert main(["schedule", "diagram", "nightly"]) == 0
+    assert capsys.readouterr().out.startswith('flowchart TD\n    n0(["nightly<br/>every 60 s"])\n    n1["20')
+    assert main(["schedule", "diagram", "nightly", "--svg"]) == 0
+    drawn = ElementTree.fromstring(capsys.readouterr().out)
+    assert "Report." in [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
 
 
 def test_a_name_that_is_taken_keeps_its_plan_and_says_so(capsys):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pathlib
 import signal
+import socket
 import stat
 import subprocess
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests.protocol.otlp_receiver import receiving
+from windlass.cli import options
 from windlass.cli.main import main
 
 from .screens import proves
@@ -93,6 +98,22 @@ def served(folder: pathlib.Path, *words: str) -> Iterator[Served]:
             process.kill()
 
 
+def test_it_says_on_stderr_what_failed_and_nothing_of_what_strangers_send(folder):
+    with served(folder, "agents.py") as server:
+        place = urllib.parse.urlsplit(server.url)
+        with socket.create_connection((place.hostname, place.port)) as stranger:
+            stranger.sendall(b"\x1b]0;owned\x07 nonsense\r\n\r\n")
+            assert stranger.recv(1000).startswith(b"HTTP/1.1 400 ")
+        (folder / "tokens.json").write_text("damaged \x1b[2J")
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            server.ask("/v1/health")
+        _, said = server.stop(signal.SIGTERM)
+    failed, *others = said.splitlines()
+    assert " windlass.server: no token can be checked: tokens.json: the tokens cannot be read" in failed
+    assert others == [options.DRAINING]
+    assert "\x1b" not in said
+
+
 @proves("serve", "normal", "empty")
 def test_it_says_what_it_serves_where_and_where_the_token_is_and_drains_on_sigterm(folder):
     with served(folder, "agents.py") as server:
@@ -114,6 +135,39 @@ def test_it_says_what_it_serves_where_and_where_the_token_is_and_drains_on_sigte
         assert kinds.count("tool.finished") == 1
         code, _ = server.stop(signal.SIGINT)
         assert code == 130
+
+
+def test_where_it_listens_is_written_at_once_also_into_a_pipe(folder, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    with served(folder) as server:
+        assert server.url.startswith("http://127.0.0.1:")
+
+
+async def test_spans_and_metrics_go_where_the_environment_says(folder, monkeypatch):
+    async with receiving() as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
+        await asyncio.to_thread(_one_turn_with_telemetry, folder, receiver.url)
+        assert {span.name for span in receiver.spans} == {"chat scripted", "execute_tool stare", "invoke_agent stares"}
+        assert receiver.about["service.name"] == "windlass"
+        assert "gen_ai.client.operation.duration" in {metric.name for metric in receiver.metrics}
+
+
+def _one_turn_with_telemetry(folder: pathlib.Path, url: str) -> None:
+    with served(folder, "agents.py:stares", "--otel") as server:
+        assert f"spans go to {url}/v1/traces\n" in server.said
+        server.ask("/v1/sessions", {"agent": "stares", "session_id": "s"})
+        prompt = {"type": "prompt.received", "body": {"content": [{"type": "text", "text": "Go."}]}}
+        server.ask("/v1/sessions/s/commands", prompt)
+        server.until_recorded("s", "tool.finished")
+        server.ask("/v1/sessions/s/commands", {"type": "cancel.received"})
+        server.until_recorded("s", "run.cancelled")
+        assert server.stop(signal.SIGTERM)[0] == 143
+
+
+def test_a_protocol_that_is_not_spoken_is_refused(folder, monkeypatch, capsys):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+    assert main(["serve", "agents.py", "--otel"]) == 2
+    assert "OTEL_EXPORTER_OTLP_PROTOCOL is 'grpc'" in capsys.readouterr().err
 
 
 def test_a_second_sigterm_does_not_wait(folder):

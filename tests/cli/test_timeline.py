@@ -25,8 +25,9 @@ from windlass.events.commands import PromptBody, PromptReceived
 from windlass.events.sessions import AgentChanged
 from windlass.events.tools.permissions import PermissionApproved
 from windlass.events.turns import ModelReplied, ReplyBody
-from windlass.events.values import specs
 from windlass.events.values.blocks import Text
+from windlass.events.values.models import ModelRef
+from windlass.events.values.setup import AgentRef, Limits
 from windlass.events.values.usage import Usage
 from windlass.events.workspace import InstructionsRendered
 from windlass.runtime.streams.record import Record
@@ -98,19 +99,19 @@ def test_no_line_is_wider_than_the_screen(width: int):
     ("event", "says"),
     [
         (
-            ModelChanged(previous="a/one", model=specs.ModelRef(name="b/two"), reason="resume"),
+            ModelChanged(previous="a/one", model=ModelRef(name="b/two"), reason="resume"),
             "model changed       a/one to b/two (resume)",
         ),
         (
             AgentChanged(
-                previous=specs.AgentRef(name="clerk", digest="1"),
-                agent=specs.AgentRef(name="clerk"),
+                previous=AgentRef(name="clerk", digest="1"),
+                agent=AgentRef(name="clerk"),
                 missing=("pay", "list"),
             ),
             "agent changed       clerk: its code is not the recorded one; tools: without pay, list",
         ),
         (
-            LimitsChanged(run_limits=specs.Limits(turns=3, cost_nanos=250_000_000), limits=specs.Limits()),
+            LimitsChanged(run_limits=Limits(turns=3, cost_nanos=250_000_000), limits=Limits()),
             "limits changed      $0.2500 a run, 3 turns a run",
         ),
         (

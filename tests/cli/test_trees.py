@@ -8,6 +8,7 @@ import io
 import json
 import pathlib
 from typing import NamedTuple
+from xml.etree import ElementTree
 
 import pytest
 
@@ -122,8 +123,17 @@ def test_the_root_shows_what_is_asked_below_it_and_how_to_answer(grown: pathlib.
     assert f"  windlass answer deep {ASKING} ...\n" in shown.replace("'", "")
 
 
-def test_the_sessions_that_wait_for_people_are_listed_with_their_roots(grown: pathlib.Path):
+def test_of_the_sessions_that_wait_for_people_the_roots_are_listed(grown: pathlib.Path):
     rows = {row["session"]: row for row in json.loads(ran(grown, "ps", "--waiting", "--json").stdout)}
+    assert sorted(rows) == ["cut", "deep", "rich"]
+    for options, found in (
+        (("--agent", "lead"), ["deep"]),
+        (("--agent", "payer"), []),
+        (("--text", "rich"), ["rich"]),
+        (("--limit", "1"), ["cut"]),
+        (("--state", "idle"), ["cut", "deep", "rich"]),
+    ):
+        assert sorted(ran(grown, "ps", "--waiting", "--ids", *options).stdout.split()) == found
     assert set(rows["deep"]["waiting_for"]) == {PAYING, ASKING}
     assert [name.partition("/")[2][:1] for name in rows["rich"]["waiting_for"]] == ["p"]
     assert rows["rich"].get("state", "idle") == "idle"
@@ -152,6 +162,18 @@ def test_a_tree_is_answered_at_its_root_and_goes_on_to_its_end(grown: pathlib.Pa
     assert open_in(folder, "deep") == {}
 
 
+def test_a_child_in_the_background_that_was_answered_goes_on_with_its_root(grown: pathlib.Path, tmp_path: pathlib.Path):
+    folder = copied(grown, tmp_path / "background")
+    resume = ("run", "--agent", "agents.py:patron", "--session", "rich")
+    waiting = in_a_process(folder, *resume)
+    assert "1 child session has not ended: windlass show rich" in waiting.stderr
+    approved = ran(folder, "approve", "rich", "--wait", "0")
+    assert "windlass run --agent FILE.py:patron --session rich" in approved.stdout
+    went = in_a_process(folder, *resume)
+    assert (went.returncode, "Told." in went.stdout, "child session" in went.stderr) == (0, True, False), went.stderr
+    assert open_in(folder, "rich") == {}
+
+
 def test_the_only_request_below_needs_no_name_and_may_be_denied(grown: pathlib.Path, tmp_path: pathlib.Path):
     folder = copied(grown, tmp_path / "denied")
     denied = ran(folder, "deny", "deep", "--feedback", "not today", "--wait", "0")
@@ -177,6 +199,8 @@ def test_a_tree_is_drawn_with_what_each_session_waits_for(grown: pathlib.Path):
         ("c6.0", "blocked", "payer", "permission p8 (pay)"),
         ("c6.1", "blocked", "poller", "question q9 (ask_user)"),
     ]
+    assert ran(grown, "ps", "--tree", "--mermaid").stdout.startswith("flowchart TD\n")
+    assert ElementTree.fromstring(ran(grown, "ps", "--tree", "--svg").stdout).tag.endswith("svg")
     found = json.loads(ran(grown, "ps", "--tree", "--json").stdout)
     assert {process["session"]: process["state"] for process in found if process["depth"] == 0} == {
         "deep": "blocked",
@@ -196,5 +220,18 @@ def test_the_log_of_a_tree_names_the_session_that_has_the_word(grown: pathlib.Pa
         json.loads(line) for line in ran(grown, "logs", "deep", "--tree", "--json", "--depth", "1").stdout.splitlines()
     ]
     assert {one["scope"] for one in some} == {"", "c6.0"}
+    scopes = {
+        json.loads(line)["payload"]["scope_id"]
+        for line in ran(grown, "logs", "deep", "--tree", "--view", "meerkat").stdout.splitlines()
+    }
+    assert scopes == {
+        "primary",
+        "primary/mob:middle:c6.0",
+        "primary/mob:middle:c6.0/mob:payer:c6.0",
+        "primary/mob:middle:c6.0/mob:poller:c6.1",
+    }
+    flat = ran(grown, "logs", "deep", "--tree", "--view", "copilot")
+    assert flat.returncode == 2
+    assert "it tells one session; name the child to see it. With --tree there are meerkat" in flat.stderr
     for wrong in (("--depth", "1"), ("--tree", "--raw"), ("--tree", "--after", "3"), ("--tree", "--depth", "-1")):
         assert ran(grown, "logs", "deep", *wrong).returncode == 2

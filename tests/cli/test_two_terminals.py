@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from windlass.cli import stores
-from windlass.runtime.api.runtime import LEASE_MS
+from windlass.runtime.api.runtime_options import LEASE_MS
 from windlass.store import open_store
 from windlass.store import runner_names as runners
 from windlass.store.base import LEASE_MS_MAX, Key

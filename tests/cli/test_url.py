@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import pathlib
 import subprocess
 import sys
+import types
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from windlass.cli.main import main
+from windlass.cli.main import build, main
+from windlass.cli.verbs import VERBS
 from windlass.server.access.token_file import TokenFile
+from windlass.store.remote import asker
 
 from .terminal import Terminal
 
@@ -101,6 +105,7 @@ def test_a_session_is_denied_forked_compared_and_told_to_stop_over_a_server(say:
     assert (code, json.loads(out)["sessions"]) == (1, ["april", "twin"])  # the twin does not ask any more
     code, out, _ = say("deny", "april", "--feedback", "not now", "--wait", "60")
     assert (code, "taken by" in out) == (0, True)
+    assert say("run", "--session", "april")[0] == 0  # waits until what the answer led to is over
     code, out, _ = say("cancel", "april")
     assert (code, "Nothing was sent" in out) == (0, True)
     assert say("interrupt", "april")[0] == 0
@@ -155,3 +160,35 @@ def test_somebody_chats_with_a_session_of_a_server(served: Served, tmp_path: pat
         terminal.wait_for("It is paid.")
         terminal.key("C-d")
         assert terminal.end() == 0
+
+
+def test_a_server_that_does_not_answer_is_told_of_before_it_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
+):
+    # The second try is the last: the clock says so, not the machine.
+    monkeypatch.setattr(asker, "TOLD_AFTER", 0)
+    monkeypatch.setattr(asker, "time", types.SimpleNamespace(monotonic=iter((0.0, 0.0, 3600.0)).__next__))
+    monkeypatch.setenv("WINDLASS_TOKEN", "a-token-of-nobody")
+    monkeypatch.chdir(tmp_path)
+    assert main(["ps", "--url", "unix:nobody.sock"]) != 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("(no server answers at unix:nobody.sock: ")
+    assert said[0].endswith("; asked again for 30 seconds)")
+    assert said[-1].startswith("windlass: no server answers at unix:nobody.sock: ")
+
+
+def options_of(parser: argparse.ArgumentParser) -> set[str]:
+    """The options of a verb, and of those beneath it."""
+    found: set[str] = set()
+    for action in parser._actions:
+        found.update(action.option_strings)
+        if isinstance(action, argparse._SubParsersAction):
+            found.update(*map(options_of, action.choices.values()))
+    return found
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_verb_that_takes_a_store_takes_a_server_in_its_place(verb: str):
+    (verbs,) = (one for one in build([verb])._actions if isinstance(one, argparse._SubParsersAction))
+    options = options_of(verbs.choices[verb])
+    assert ("--url" in options) == ("--store" in options)

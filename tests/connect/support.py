@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import windlass
 from tests.server.support import Running
 
 
-def connected(running: Running, *roles: str, url: str | None = None) -> windlass.Runtime:
+def connected(running: Running, *roles: str, url: str | None = None, **more: Any) -> windlass.Runtime:
     """Somebody who is connected to a server, with a token of these roles; for everything without any."""
     token = running.client(*roles).token
     assert token is not None
-    return windlass.connect(url or running.server.url, token=token)
+    return windlass.connect(url or running.server.url, token=token, **more)
 
 
 class Way:

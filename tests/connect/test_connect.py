@@ -9,6 +9,8 @@ import subprocess
 import sys
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 
 import windlass
 from tests.server.support import clerk, serving
@@ -17,11 +19,28 @@ from windlass.events.errors import NotFound, StoreError
 from windlass.events.live import Live
 from windlass.runtime.streams.record import Record
 from windlass.server.access.token_file import TokenFile
+from windlass.store.remote.asker import Asker, Place
+from windlass.store.remote.served_sessions import ServedSessions
 from windlass.testing.scripted import ScriptedModel
 
 from .support import Way, connected, way_to
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
+
+
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize("answer", [b"<html>", b"{}", b"[]", b'{"agents": [{"name": "\xff"}]}', b"[" * 5000])
+async def test_an_answer_that_is_none_of_ours_is_told_with_the_address(answer, status):
+    async def say(request: web.BaseRequest) -> web.Response:
+        return web.Response(body=answer, status=status)
+
+    async with RawTestServer(say, host="127.0.0.1") as other:
+        asker = Asker(Place(f"http://127.0.0.1:{other.port}"), {"default": "a token"})
+        try:
+            with pytest.raises(StoreError, match=f":{other.port}"):
+                await ServedSessions(asker).agents("default")
+        finally:
+            await asker.close()
 
 
 async def test_a_session_is_begun_prompted_approved_and_read_from_outside(tmp_path):
@@ -97,6 +116,9 @@ async def test_what_is_refused_there_is_the_same_error_here(tmp_path):
             await runtime.session("cook")
         with pytest.raises(NotFound, match="no session 'april'"):
             await runtime.get("april")
+        with pytest.raises(windlass.UsageError, match=r"none of this process: name it, such as session\('clerk'\)"):
+            await runtime.session(clerk(ask=False), "march")
+        assert await runtime.sessions() == []
         with pytest.raises(windlass.UsageError, match="takes no workspace"):
             await runtime.session("clerk", workspace=tmp_path)
         session = await runtime.session("clerk", "march")
@@ -252,3 +274,21 @@ def test_connecting_loads_no_server_and_importing_no_client():
         "assert not any(m in sys.modules for m in ('starlette', 'uvicorn', 'windlass.server'))"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+async def test_a_workflow_and_a_schedule_are_refused_at_once_and_nothing_is_left_there(tmp_path):
+    from windlass.flows import Flow, spawn
+
+    async with serving(tmp_path, [clerk()]) as running, connected(running) as runtime:
+        with pytest.raises(windlass.UsageError, match="a workflow is not begun over a server"):
+            await runtime.flow(Flow("march", [spawn("pay", clerk(), "Pay.")]))
+        with pytest.raises(windlass.UsageError, match="a schedule is not begun over a server"):
+            await runtime.schedule(clerk(), "daily", every=3_600, prompt="Pay.")
+        assert await runtime.sessions() == []
+
+
+async def test_an_agent_that_was_given_for_its_types_is_named_by_itself(tmp_path):
+    mine = clerk()
+    async with serving(tmp_path, [clerk()]) as running, connected(running, agents=[mine]) as runtime:
+        session = await runtime.session(mine, "march")
+        assert (await session.state()).setup.agent.name == "clerk"

@@ -130,7 +130,7 @@ def test_a_wrong_mapping_is_named_with_the_step_at_which_it_ends(text, complaint
             "run.started + run.failed",
             "run.started (while it lasts)",
             "planned: memory.written",
-            "planned: trees: later",
+            "planned: memory: later",
         ),
         *("drop: nobody needs it", "view: from `ids.turn_id` and `turn.started#number`"),
     ],

@@ -129,7 +129,7 @@ def test_every_class_says_what_it_means():
 
 
 SAID_FROM_OUTSIDE = {  # computed on reading, or chosen by whoever writes a tool or sends a command
-    *("Category", "PermissionKind", "Trait", "OnBusy", "Behavior", "Auth", "Attend", "Misfire", "Overlap"),
+    *("Category", "PermissionKind", "Trait", "OnBusy", "Behavior", "Auth", "Attend", "Misfire", "Overlap", "Role"),
 }
 
 

@@ -14,8 +14,8 @@ import windlass
 from windlass.testing import ScriptedModel, by_history, call
 from windlass.tools.context import ToolContext
 
-from .places import CONFINED, MARK
-
+MARK = "FAULT_MARK"
+"""As in `places`, which a worker in a sandbox must not import: it looks what the machine can run."""
 LEASE_MS = 1_000
 FOLDER = "."
 
@@ -49,6 +49,8 @@ async def runs_program(ctx: ToolContext, folder: str) -> str:
 def setup(store: str, place: str, contract: Any, folder: str) -> tuple[windlass.Agent, Any]:
     """The agent, and what a runtime is opened with."""
     from windlass.tools.planes.process.plane import ProcessPlanes
+
+    from .places import CONFINED  # not by the worker, which reads this module too and may make nothing to look about
 
     name = place.removeprefix("process-in-")
     options: dict[str, Any] = {}

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from tests.sandboxes import real_container
 from tests.sandboxes.test_container import engine_at
 from windlass.events.tools.calls import CallBody
 from windlass.tools.context import ToolContext
@@ -40,8 +41,10 @@ CONFINED: dict[str, Callable[..., Any]] = {
 
 PROCESS_PLANES = ["process", *(f"process-in-{name}" for name in CONFINED)]
 PLANES = ["local", *PROCESS_PLANES]
-SANDBOXES = ["local", *CONFINED, "container", "remote"]
-"""The engine of the container is a program of the tests that notes its words and really runs the command."""
+ENGINES = ["podman"] if real_container.engine()[1] is None else []
+SANDBOXES = ["local", *CONFINED, "container", *ENGINES, "remote"]
+"""The engine of `container` is a program of the tests that notes its words and really runs the command; that of `podman`
+is a real one."""
 
 
 class Place:
@@ -100,6 +103,8 @@ async def sandbox(name: str, folder: pathlib.Path, limits: SandboxLimits | None 
         engines = pathlib.Path(tempfile.mkdtemp(dir=folder.parent))
         engine_at(engines)
         kind = ContainerSandboxes(engine=str(engines / "podman"), limits=limits)
+    if name == "podman":
+        kind = ContainerSandboxes(engine=real_container.engine()[0], image=real_container.IMAGE, limits=limits)
     if name == "remote":
         server = WorkerServer(folder, TOKEN, kind)
         await server.start()

@@ -22,7 +22,7 @@ from windlass.tools.tool import tool
 from . import hostile_tools as tools
 from .places import PLANES, PROCESS_PLANES, limited, marked, plane
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 SHORT_MS = 400
 
 # A worker beneath Landlock has one call only, so that its rows take long; what differs there is tried always.

@@ -18,7 +18,7 @@ from windlass.events.tools.calls import ToolFinished, ToolOutcomeUnknown
 from .killed_runtime import setup
 from .places import CONFINED, MARK, PROCESS_PLANES, marked
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 PLACES = [*PROCESS_PLANES, "local", *CONFINED]  # of the remote worker there is a test of its own
 CASES = [*((place, "at_most_once") for place in PLACES), ("process", "idempotent")]
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import windlass
+from tests.policy import on_record
 from tests.runtime.support import agent_of, events_of, only
 from windlass.events.tools.calls import ToolDenied, ToolFinished
 from windlass.events.tools.permissions import PermissionRequested
@@ -81,7 +82,7 @@ async def test_no_tool_makes_a_name_that_steers_agents(root, path):
         await session.prompt("go")
         await session.wait_idle()
         denied = only(await events_of(session), ToolDenied)
-        assert (await session.state()).gate.policy == policy
+        assert (await session.state()).gate.policy == on_record(policy)
     assert [event.reason for event in denied] == ["content_excluded"] * len(tries)
     assert state_of(root) == before
 

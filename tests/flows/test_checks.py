@@ -233,9 +233,11 @@ def test_an_agent_that_is_given_takes_the_place_of_one_in_the_file(tmp_path):
         ("f.json", '{"nodes": [], "steps": []}', "unknown key 'steps'"),
         ("f.json", '{"nodes": 3}', "nodes: a list is wanted"),
         ("f.json", '{"nodes": [3]}', "node 1: a table of fields is wanted"),
-        ("f.json", '{"nodes": [{"name": "a", "task": 3}]}', "a: Expected `str`, got `int` - at `$.task`"),
+        ("f.json", '{"nodes": [{"name": "a", "task": 3}]}', "a: task: expected `str`, got `int`"),
         ("f.json", '{"nodes": [{"name": "a", "tasks": "x"}]}', "a: unknown field 'tasks'"),
-        ("f.json", '{"nodes": [{"name": "a", "kind": "magic"}]}', "a: Invalid enum value 'magic'"),
+        ("f.json", '{"nodes": [{"name": "a", "kind": "magic"}]}', "a: kind 'magic' is none of spawn, "),
+        ("f.json", '{"nodes": [{"name": "a", "kind": "verfy"}]}', ": did you mean 'verify'?"),
+        ("f.json", '{"nodes": [{"name": "a", "timeout": "1h"}]}', "a: timeout '1h': give a number of seconds"),
         ("f.json", '{"nodes": [], "agents": {"a": {"hooks": []}}}', "agent a: unknown field 'hooks'"),
         ("f.json", '{"nodes": [], "budget": {"tokens": -1}}', "budget: "),
         ("f.yaml", "a: &x 1\nb: *x", "anchors and aliases are not taken"),
@@ -298,8 +300,17 @@ def test_what_is_wrong_behind_an_unknown_field_is_told_with_it(tmp_path):
         flows.load_flow(tmp_path / "f.json")
     assert list(caught.value.problems) == [
         "x: unknown field 'agnet': did you mean 'agent'?",
-        "z: Expected `str`, got `int` - at `$.task`",
-        "z: Expected `int` >= 0 - at `$.retries`",
+        "z: task: expected `str`, got `int`",
+        "z: retries: expected `int` >= 0",
         "x: it speaks of {y}, which it does not need: write {{y}} for the braces themselves",
         "x: there is no agent 'b': there are a",
     ]
+
+
+def test_a_name_that_nobody_gave_is_not_listed_among_the_nodes(tmp_path):
+    path = tmp_path / "flow.yaml"
+    path.write_text("name: review\nnodes:\n- {name: a, kind: gate, question: Go on, needs: [zz]}\n- {nam: d}\n- {}\n")
+    with pytest.raises(UsageError) as wrong:
+        flows.load_flow(path)
+    assert "it needs 'zz', which is no node: there are a, d" in str(wrong.value)
+    assert "None" not in str(wrong.value)

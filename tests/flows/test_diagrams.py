@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import itertools
 import pathlib
+import re
+from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.kernel.test_flows import graphs
 from windlass.events.values.graphs import FlowGraph, FlowNode
+from windlass.events.values.machines import MachineSpec, MachineState
+from windlass.runtime.diagrams.svg import HEIGHT, WIDTH
 from windlass.runtime.flows.diagrams.links import links_of
 from windlass.runtime.flows.diagrams.mermaid import mermaid
-from windlass.runtime.flows.diagrams.svg import HEIGHT, WIDTH, svg
+from windlass.runtime.flows.diagrams.svg import svg
+from windlass.runtime.machines.diagrams import svg as machine_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
+STEPS = 40
 HOSTILE = '"]<script>&\n'
 
 
@@ -74,6 +81,63 @@ def test_every_node_has_a_place_of_its_own_below_what_it_waits_for(drawn):
     assert len(lines) == len(links_of(graph))
     width, height = int(picture.attrib["width"]), int(picture.attrib["height"])
     assert all(0 <= x <= width - WIDTH and 0 <= y <= height - HEIGHT for x, y in boxes)
+
+
+def points_of(path: str) -> Iterator[tuple[float, float]]:
+    """Points along a path of straight lines and curves, close to each other."""
+    x, y = 0.0, 0.0
+    for command, numbers in re.findall(r"([MLC])([^MLC]*)", path):
+        ends = [tuple(map(float, pair.split(","))) for pair in numbers.split()]
+        for at in range(1, STEPS + 1) if command != "M" else ():
+            t = at / STEPS
+            if command == "L":
+                yield x + (ends[0][0] - x) * t, y + (ends[0][1] - y) * t
+                continue
+            weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3)
+            corners = ((x, y), *ends)
+            along = list(zip(weights, corners, strict=True))
+            yield sum(w * corner[0] for w, corner in along), sum(w * corner[1] for w, corner in along)
+        x, y = ends[-1]
+
+
+def check_lines(drawn: str) -> None:
+    """No line crosses a box, and none leaves the picture."""
+    picture = ElementTree.fromstring(drawn)
+    width, height = int(picture.attrib["width"]), int(picture.attrib["height"])
+    boxes = [(int(box.attrib["x"]), int(box.attrib["y"])) for box in picture.iter(f"{SVG}rect") if "x" in box.attrib]
+    for line in [path for path in picture.iter(f"{SVG}path") if "stroke" in path.attrib]:
+        for x, y in points_of(line.attrib["d"]):
+            assert 0 <= x <= width, line.attrib["d"]
+            assert 0 <= y <= height, line.attrib["d"]
+            crossed = [box for box in boxes if box[0] < x < box[0] + WIDTH and box[1] < y < box[1] + HEIGHT]
+            assert crossed == [], line.attrib["d"]
+
+
+def test_a_line_that_skips_a_row_goes_around_what_stands_there():
+    nodes = (
+        FlowNode(name="a", agent="w"),
+        FlowNode(name="b", agent="w", needs=("a",)),
+        FlowNode(name="c", agent="w", needs=("b", "a")),
+    )
+    check_lines(svg(FlowGraph(nodes=nodes)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs())
+def test_no_line_of_a_workflow_crosses_a_node(drawn):
+    check_lines(svg(FlowGraph(nodes=drawn[0])))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(1, 7).flatmap(lambda n: st.lists(st.sets(st.integers(0, n - 1), max_size=3), min_size=n, max_size=n))
+)
+def test_no_line_of_a_machine_crosses_a_state(ways):
+    states = tuple(
+        MachineState(name=f"s{n}", kind="park", next=tuple(f"s{to}" for to in sorted(way)))
+        for n, way in enumerate(ways)
+    )
+    check_lines(machine_svg(MachineSpec(name="m", first="s0", states=states)))
 
 
 def test_the_picture_in_the_docs_is_what_is_drawn():

@@ -17,7 +17,7 @@ from windlass.runtime.api.flows import FlowRun
 from windlass.runtime.flows.reducers import REDUCERS
 from windlass.testing.scripted import ScriptedModel
 
-from .support import carried_out, listener, speaker
+from .support import carried_out, children_of, listener, speaker
 
 
 def echo(task: str) -> str:
@@ -279,7 +279,10 @@ async def test_a_cancelled_flow_keeps_what_is_done():
         await run.cancel()
         result = await run.result()
         assert (result.status, result.outputs) == ("cancelled", {"a": "kept"})
+        assert {name: node.status for name, node in result.nodes.items()} == {"a": "done", "b": "cancelled"}
         await started(run.session, ChildFinished, count=2)
+        with pytest.raises(Refused, match="was cancelled: nothing can be added"):
+            await run.add([flows.reduce("c", "concat", ["a"])])
 
 
 async def test_a_failed_flow_goes_on_where_it_failed():
@@ -383,3 +386,21 @@ async def test_a_fork_begins_anew_what_was_open_and_shares_what_is_done():
         result = await branch.result()
         assert result.outputs == {"a": "shared", "b": "late"} == (await run.result()).outputs
         assert [event.node for event in only(await events_of(branch.session), NodeFinished)] == ["a", "b"]
+
+
+async def test_a_result_is_of_the_whole_workflow_also_behind_a_gate():
+    worker = listener("worker", echo)
+    spawned = [flows.spawn(f"n{number}", worker, "do") for number in range(5)]
+    gate = flows.gate("agree", "Go on?", needs=[step.node.name for step in spawned])
+    flow = flows.Flow("gated", [*spawned, gate, flows.spawn("last", worker, "do", needs=["agree"])])
+    async with windlass.open(agents=[flow]) as runtime:
+        run = await runtime.flow(flow, "f")
+        asked = await run.result()
+        (question,) = await run.session.questions()
+        await run.session.answer(question, "yes")
+        ended = await run.result()
+        whole = sum(
+            [(await (await runtime.get(child)).result()).usage.total_tokens for child in await children_of(run)]
+        )
+    assert (asked.status, ended.status) == ("asked", "completed")
+    assert (asked.usage.total_tokens * 6, ended.usage.total_tokens) == (whole * 5, whole)

@@ -103,7 +103,7 @@ async def test_a_map_over_the_input_may_have_nothing_to_do():
     ("given", "why"),
     [
         ({"a": 1}, 'it goes over a list, and was given {"a":1}'),
-        (["a", "b", "c"], "3 items, and it takes 2 at the most: raise items_max"),
+        (["a", "b", "c"], "3 items, and it takes 2 at the most: raise items (in a file: items_max)"),
     ],
 )
 async def test_a_map_says_what_it_cannot_go_over(given, why):

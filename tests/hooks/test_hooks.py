@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import Any
 
@@ -20,8 +21,11 @@ from windlass.runtime.api.session import Session
 from windlass.runtime.hooks.external_hooks import CommandHook, HttpHook
 from windlass.runtime.hooks.hook import Changed, Denied, Hook, Moment
 from windlass.runtime.hooks.judge import judge_guard
+from windlass.runtime.hooks.observers import Observers
 from windlass.runtime.hooks.pattern_guard import pattern_guard
+from windlass.runtime.host.ports import SystemPorts
 from windlass.testing.scripted import ScriptedModel, call
+from windlass.tools.planes.threads import Threads
 
 
 @windlass.tool(contract="pure")
@@ -149,6 +153,24 @@ async def test_observers_hear_of_runs_and_never_hurt():
     assert rulings(events) == []
 
 
+async def test_nobody_is_told_behind_the_end_of_a_runtime():
+    """An append may be on its way to the store when the runtime is closed; what it says is not told behind that."""
+    heard: list[str] = []
+
+    async def listen(moment: Moment) -> None:
+        heard.append(moment.point)
+
+    hook = Hook(point="session_save", run=listen)
+    observing = Observers(SystemPorts(), Threads(1, 1))
+    observing.start(hook, lambda: listen(Moment(point="session_save", session="s", value=1)))
+    await observing.quiet()
+    assert heard == ["session_save"]
+    before = asyncio.all_tasks()
+    observing.start(hook, lambda: listen(Moment(point="session_save", session="s", value=2)))
+    assert asyncio.all_tasks() == before
+    assert observing.dropped == 1
+
+
 async def test_observers_hear_that_a_session_begins_is_taken_up_and_is_forked(tmp_path):
     seen: list[str] = []
 
@@ -180,6 +202,19 @@ async def test_settings_of_a_request_can_be_changed_but_not_past_the_reservation
     model, _ = await run_once([hook], ["ok"])
     assert model.requests[0].settings.temperature == 0.5
     assert model.requests[0].settings.max_output_tokens < 10**6
+
+
+@pytest.mark.parametrize(("said", "sent"), [(7, 7), (None, None)])
+async def test_a_hook_may_have_less_written_and_without_a_word_the_reservation_holds(said, sent):
+    plain, _ = await run_once([], ["ok"])
+    settings = {"temperature": 0.5, "max_output_tokens": said}
+    hook = Hook(
+        point="before_model", run=lambda m: Changed(value={**m.value, "settings": settings}), kind="transform", name="t"
+    )
+    model, _ = await run_once([hook], ["ok"])
+    reserved = plain.requests[0].settings.max_output_tokens
+    assert model.requests[0].settings.max_output_tokens == (sent or reserved)
+    assert reserved > 7
 
 
 async def test_an_external_command_rules_by_json():

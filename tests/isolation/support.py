@@ -53,13 +53,13 @@ def worktrees(folder: pathlib.Path) -> int:
 ALLOWED = windlass.Policy(rules=[windlass.allow("*")])
 
 
-def writer(text: str = "two\n", *, path: str = "notes.txt", **more: object) -> windlass.Agent:
+def writer(text: str = "two\n", *, path: str = "notes.txt", name: str = "writer", **more: object) -> windlass.Agent:
     """A specialist that writes one file and says so."""
     replies = [call("read", path=path), call("write", path=path, content=text), "written"]
     if path != "notes.txt":
         replies = replies[1:]
     given: dict[str, object] = {"isolation": "worktree", "tools": ["read", "write"], "policy": ALLOWED, **more}
-    return windlass.Agent("writer", ScriptedModel(by_history(replies)), **given)  # type: ignore[arg-type]
+    return windlass.Agent(name, ScriptedModel(by_history(replies)), **given)  # type: ignore[arg-type]
 
 
 def lead(specialist: windlass.Agent, **args: object) -> windlass.Agent:

@@ -14,8 +14,8 @@ import pytest
 import windlass
 from tests.runtime.support import events_of, only, sound
 from windlass.events.trees.worktrees import WorktreeMerged, WorktreeRemoved
-from windlass.runtime.trees import worktree_folders
-from windlass.runtime.trees.git_commands import GitFailed
+from windlass.runtime.trees import worktree_folders, worktree_merge
+from windlass.runtime.trees.git_process import GitFailed
 
 from . import worktree_target
 from .support import branches, commit, git, repository, worktrees
@@ -76,10 +76,10 @@ def test_a_branch_with_changes_of_its_own_is_never_taken_for_ours(tmp_path: path
 def test_a_merge_and_a_removal_that_are_done_again_change_nothing(tmp_path: pathlib.Path):
     place, folder = repository(tmp_path / "repo"), tmp_path / "trees/one"
     made = worktree_folders.made(str(place), str(folder), "windlass/one", "merge")
-    assert worktree_folders.merged(made, "why").outcome == "unchanged"
+    assert worktree_merge.merged(made, "why").outcome == "unchanged"
     (folder / "notes.txt").write_text("two\n")
-    first = worktree_folders.merged(made, "why")
-    assert (first.outcome, worktree_folders.merged(made, "why")) == ("merged", first)
+    first = worktree_merge.merged(made, "why")
+    assert (first.outcome, worktree_merge.merged(made, "why")) == ("merged", first)
     gone = worktree_folders.removed(made, "why", keeps=False)
     assert (gone, worktree_folders.removed(made, "why", keeps=False)) == (WorktreeRemoved(), WorktreeRemoved())
     assert (branches(place), worktrees(place), folder.exists()) == ([], 0, False)
@@ -91,7 +91,7 @@ def test_a_worktree_that_was_made_from_one_that_is_gone_is_removed_all_the_same(
     first = worktree_folders.made(str(place), str(outer), "windlass/outer", "keep")
     second = worktree_folders.made(str(outer), str(inner), "windlass/inner", "merge")
     (inner / "notes.txt").write_text("two\n")
-    assert worktree_folders.merged(second, "why").outcome == "merged"
+    assert worktree_merge.merged(second, "why").outcome == "merged"
     worktree_folders.removed(first, "why", keeps=True)
     assert not outer.exists()
     gone = worktree_folders.removed(second, "why", keeps=keeps)
@@ -104,7 +104,7 @@ def test_a_repository_that_is_gone_is_said_and_nothing_raises(tmp_path: pathlib.
     place, folder = repository(tmp_path / "repo"), tmp_path / "trees/one"
     made = worktree_folders.made(str(place), str(folder), "windlass/one", "merge")
     place.rename(tmp_path / "elsewhere")
-    assert worktree_folders.merged(made, "why").outcome == "failed"
+    assert worktree_merge.merged(made, "why").outcome == "failed"
     gone = worktree_folders.removed(made, "why", keeps=True)
     assert gone.branch == "windlass/one"
     assert str(folder) in gone.detail
@@ -128,7 +128,7 @@ def test_a_worktree_of_a_worktree_is_made_and_merged(tmp_path: pathlib.Path):
     worktree_folders.made(str(place), str(above), "windlass/one", "merge")
     second = worktree_folders.made(str(above), str(below), "windlass/two", "merge")
     (below / "notes.txt").write_text("two\n")
-    assert worktree_folders.merged(second, "why").outcome == "merged"
+    assert worktree_merge.merged(second, "why").outcome == "merged"
     assert (above / "notes.txt").read_text() == "two\n"
 
 
@@ -160,7 +160,7 @@ def test_nothing_is_committed_to_a_repository_that_a_child_leads_to(tmp_path: pa
     )
     (folder / "notes.txt").write_text("two\n")
     points_at(folder, other)
-    merged = worktree_folders.merged(made, "why")
+    merged = worktree_merge.merged(made, "why")
     assert merged.outcome == "failed"
     assert merged.body is not None
     assert "leads to a repository that does not know it" in merged.body.detail

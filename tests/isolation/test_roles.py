@@ -52,6 +52,17 @@ def test_a_role_that_there_is_not_is_refused_with_the_one_that_was_meant(role: A
     assert str(refused.value) == f"agent 'scout': {told}"
 
 
+def test_a_specialist_that_is_no_agent_is_refused_with_what_to_give():
+    scout = windlass.Agent("scout", ScriptedModel(["done"]))
+    wrong: list[tuple[Any, str]] = [
+        (["scout"], "'scout' in agents is no Agent: give the agent itself"),
+        (scout, "agents is a list"),
+    ]
+    for agents, told in wrong:
+        with pytest.raises(windlass.UsageError, match=told):
+            windlass.Agent("lead", ScriptedModel(["done"]), agents=agents)
+
+
 def test_a_role_that_there_is_not_is_refused_in_a_file(tmp_path: pathlib.Path):
     file = tmp_path / "review.yaml"
     file.write_text(

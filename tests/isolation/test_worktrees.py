@@ -12,13 +12,17 @@ from typing import Any
 import pytest
 
 import windlass
-from tests.runtime.support import STEP_S, WAIT_S, events_of, only, sound, until
+from tests.runtime.support import QUICK, STEP_S, WAIT_S, events_of, only, sound, until
+from windlass import flows
 from windlass.events.base import Event
 from windlass.events.sessions import SessionStarted
 from windlass.events.tools.calls import ToolRequested
 from windlass.events.trees.children import ChildFinished
 from windlass.events.trees.worktrees import WorktreeMerged, WorktreeRemoved, WorktreeSettled
+from windlass.kernel.effects import RemoveWorktree
 from windlass.runtime.streams.record import Record
+from windlass.runtime.trees import session_children
+from windlass.runtime.trees.session_worktree import SessionWorktree
 from windlass.testing import ScriptedModel, by_history, call
 
 from .support import ALLOWED, branches, commit, git, lead, repository, worktrees, writer
@@ -368,3 +372,126 @@ exec {real} "$@"
         while not begun.exists():
             await asyncio.sleep(0.01)
     assert ended.exists()
+
+
+def implementers(**more: Any) -> flows.Flow:
+    """A workflow with two nodes that each write a file of their own, in a worktree by their role."""
+    agents = [
+        writer(f"by {name}\n", path=f"{name}.txt", name=name, isolation=None, role="implement", **more)
+        for name in ("a", "b")
+    ]
+    return flows.Flow("work", [flows.spawn(agent.name, agent, "write") for agent in agents])
+
+
+async def test_nodes_of_a_workflow_work_in_worktrees_of_the_folder_that_it_was_given(tmp_path: pathlib.Path):
+    place = repository(tmp_path / "repo")
+    async with windlass.open(tmp_path / "work.db", agents=[flow := implementers()]) as runtime:
+        run = await runtime.flow(flow, "f", workspace=place)
+        result = await run.result()
+        assert result.status == "completed", result.failure
+        folder = (await run.session.state()).workspace.folder
+        assert folder is not None
+        assert folder.git_root == str(place)
+        children = [await runtime.get(row.session) for row in await runtime.sessions(root="f") if row.parent]
+        assert len(children) == 2
+        for child in children:
+            (begun,) = only(await events_of(child), SessionStarted)
+            assert begun.worktree is not None
+            await removed(child)
+        assert ((place / "a.txt").read_text(), (place / "b.txt").read_text()) == ("by a\n", "by b\n")
+        await sound(run.session)
+    assert (worktrees(place), branches(place), git(place, "status", "--porcelain")) == (0, [], "")
+
+
+async def test_a_workflow_that_is_trusted_tells_its_agents_the_instructions_of_its_folder(tmp_path: pathlib.Path):
+    (tmp_path / "AGENTS.md").write_text("Speak in rhymes.")
+    seen: list[str] = []
+
+    def answer(request: Any) -> str:
+        seen.append(request.instructions)
+        return "done"
+
+    agent = windlass.Agent("poet", ScriptedModel(answer), description="writes")
+    flow = flows.Flow("work", [flows.spawn("n", agent, "write")])
+    async with windlass.open(tmp_path / "work.db", agents=[flow]) as runtime:
+        await (await runtime.flow(flow, "plain", workspace=tmp_path)).result()
+        await (await runtime.flow(flow, "trusted", workspace=tmp_path, trusted=True)).result()
+    assert ["Speak in rhymes." in one for one in seen] == [False, True]
+
+
+async def test_a_workflow_in_a_folder_that_is_not_there_is_refused(tmp_path: pathlib.Path):
+    async with windlass.open(agents=[flow := implementers()]) as runtime:
+        with pytest.raises(windlass.UsageError, match="is no folder: give one that exists"):
+            await runtime.flow(flow, "f", workspace=tmp_path / "gone")
+
+
+async def never_ending() -> None:
+    await asyncio.Event().wait()
+
+
+def three(settings: windlass.Settings = QUICK) -> windlass.Agent:
+    """An agent that has three specialists work in one turn, whose changes are merged, dropped and kept."""
+    ends: list[Any] = ["merge", "drop", "keep"]
+    below = [
+        writer(f"by {at_end}\n", path=f"{at_end}.txt", name=at_end, isolation=None, role="implement", at_end=at_end)
+        for at_end in ends
+    ]
+    spawned = [call("spawn", agent=agent.name, task="write") for agent in below]
+    model = ScriptedModel(by_history([list(spawned), "done", "again"]))
+    return windlass.Agent("lead", model, agents=below, settings=settings)
+
+
+async def test_whoever_closes_a_runtime_leaves_no_worktree_of_a_child_that_has_ended(tmp_path: pathlib.Path):
+    place = repository(tmp_path / "repo")
+    async with windlass.open(tmp_path / "work.db", agents=[agent := three()]) as runtime:
+        session = await runtime.session(agent, "s", workspace=place)
+        await session.prompt("go")
+        assert (await session.result()).text == "done"
+    assert worktrees(place) == 0
+    (kept,) = branches(place)
+    assert "by keep" in git(place, "show", f"{kept}:keep.txt")
+
+
+async def test_what_children_owe_behind_their_end_is_taken_up_with_the_session_above_them(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    place = repository(tmp_path / "repo")
+    performs = SessionWorktree.perform
+
+    async def hangs(self: SessionWorktree, effect: Any) -> Any:
+        return await (never_ending() if isinstance(effect, RemoveWorktree) else performs(self, effect))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(session_children, "ENDING_MS", 0)  # nothing is waited for, as in a crash
+        patched.setattr(SessionWorktree, "perform", hangs)
+        async with windlass.open(tmp_path / "work.db", agents=[agent := three()]) as runtime:
+            session = await runtime.session(agent, "s", workspace=place)
+            await session.prompt("go")
+            await session.result()
+    assert worktrees(place) == 3
+    async with windlass.open(tmp_path / "work.db", agents=[agent := three()], take_up=False) as runtime:
+        await runtime.session(agent, "s", workspace=place)
+    assert (worktrees(place), len(branches(place))) == (0, 1)
+
+
+async def test_a_tree_that_is_told_live_tells_what_children_do_behind_their_ends(tmp_path: pathlib.Path):
+    place = repository(tmp_path / "repo")
+    async with windlass.open(tmp_path / "work.db", agents=[agent := three()]) as runtime:
+        session = await runtime.session(agent, "s", workspace=place)
+        stream = session.tail_tree()
+        await session.prompt("go")
+        removals: list[str] = []
+        async with asyncio.timeout(WAIT_S):
+            async for told in stream:
+                if isinstance(told.told, Record) and isinstance(told.told.event, WorktreeRemoved):
+                    removals.append(told.told.event.branch)
+                    if len(removals) == 3:
+                        await session.wait_idle()
+                        await session.prompt("go on")
+                if len(removals) == 3 and not told.scope and listened_to(stream) == {""}:
+                    break  # those that owe nothing are not listened to any more
+        assert [bool(branch) for branch in sorted(removals)] == [False, False, True]
+
+
+def listened_to(stream: Any) -> set[str]:
+    return set(stream._listeners)

@@ -11,7 +11,7 @@ from typing import Any
 
 import windlass
 from tests.jobs.jobbing import TOOLS
-from windlass.events.values.specs import Settings
+from windlass.events.values.settings import Settings
 from windlass.runtime.host.ports import SystemPorts
 from windlass.testing.kill_rig import Child
 from windlass.testing.scripted import ScriptedModel, by_history, call

@@ -101,7 +101,7 @@ async def guests(ctx: windlass.ToolContext) -> Any:
 
     assert ctx.jobs is not None
     assert ctx.folder is not None
-    name = job_id(ctx.call_id)
+    name = job_id(ctx.call_id, ctx.attempt)
     line = ("/bin/sh", "-c", "while [ ! -e go ]; do sleep 0.02; done; echo a guest")
     await ctx.jobs.host.start(name, Launch(argv=line, cwd=ctx.folder, env={"PATH": "/usr/bin:/bin"}), "guests")
     return Background(job_id=name, title="guests", content=(Text(text="counting"),))

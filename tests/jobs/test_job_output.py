@@ -15,10 +15,10 @@ from tests.jobs.jobbing import alive, coder, gone, opened, pid_in, played, until
 from windlass.events.stored import known_secrets
 from windlass.events.tools.calls import ToolFinished
 from windlass.events.tools.jobs import JobFinished
-from windlass.runtime.jobs import supervisor
+from windlass.runtime.jobs import job_supervisor
 from windlass.testing.scripted import call
 from windlass.tools.processes import process_tree
-from windlass.tools.processes.blots import Blots
+from windlass.tools.processes.secret_blots import Blots
 
 SECRET = "hunter2-and-more-of-it"
 
@@ -58,7 +58,7 @@ def test_what_comes_in_pieces_is_blotted_wherever_it_was_cut():
 
 def test_a_full_disk_leaves_a_word_and_nothing_is_glued_together(tmp_path, monkeypatch):
     folder = os.open(tmp_path, os.O_RDONLY)
-    output = supervisor.Output(folder)
+    output = job_supervisor.Output(folder)
     real, full = os.write, False
 
     def write(fd: int, data: bytes) -> int:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tests.kernel.makers import MAKERS, OFTEN
+from tests.kernel.makers import MAKERS, OFTEN, imported
 from tests.kernel.session import ASK_PAY, HELPER, MODEL, TOOLS, Session
 from windlass.events.base import Event, Fact
 from windlass.events.context import ContextArchived
@@ -18,7 +18,7 @@ from windlass.events.errors import Refused
 from windlass.events.questions import AnswerReceived
 from windlass.events.runs import WakeReceived
 from windlass.events.schedules import OccurrenceDelivered, ScheduleComputed, ScheduleReceived
-from windlass.events.sessions import RewindReceived, SessionResumed
+from windlass.events.sessions import RewindReceived, SessionForked, SessionImported, SessionResumed
 from windlass.events.timers import TimerFired
 from windlass.events.tools.calls import (
     CallReceived,
@@ -34,7 +34,7 @@ from windlass.events.tools.calls import (
 )
 from windlass.events.tools.jobs import JobFinished, JobStarted, KillReceived
 from windlass.events.tools.permissions import ApproverMissed, PermissionApproved, PermissionDenied
-from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.accounts import ChildSettled, GrantReceived
 from windlass.events.trees.children import ChildFinished, ChildMoved, ChildOpened
 from windlass.events.trees.flows import FlowReceived, NodeComputed
 from windlass.events.trees.growth import NodesReceived
@@ -52,13 +52,14 @@ from windlass.events.turns import (
 from windlass.events.values.blocks import Text
 from windlass.events.values.ids import child_end_id, child_settled_id
 from windlass.events.values.items import HistoryItem
-from windlass.events.values.specs import ItemRef, Limits, Settings
+from windlass.events.values.settings import Settings
+from windlass.events.values.setup import ItemRef, Limits
 from windlass.events.values.usage import Usage
 from windlass.events.workspace import FilesKept
 from windlass.kernel import effects, log, parts
 from windlass.kernel.fold import evolve, tick
 from windlass.kernel.owed import owed
-from windlass.kernel.phases import Asked, Asleep, BackingOff, Between, Compacting, Idle
+from windlass.kernel.phases import Asked, Asleep, BackingOff, Between, Compacting, Idle, Left
 from windlass.kernel.render import item, render
 from windlass.kernel.state import State
 from windlass.testing.invariants import Checker, check_items
@@ -98,13 +99,15 @@ OF_FLOWS = (FlowReceived, NodeComputed, NodesReceived)
 
 OF_WORKTREES = (WorktreeMerged, WorktreeRemoved)
 """What only a child with a worktree is told: `test_worktrees` tells it."""
+OF_GRANTS = (GrantReceived,)
+"""What only a child is told by its parent: `runtime/test_granted_budgets` has it told."""
 OF_MACHINES = (MachineReceived, MachineComputed)
 """What only a session with a machine is told: `test_machines` tells it."""
 
 LEGAL_PAIRS: frozenset[Pair] = frozenset(
     (phase.__name__, fact.__name__)
     for fact, row in parts.TABLES.facts.items()
-    if fact not in (*OF_SCHEDULES, *OF_FLOWS, *OF_WORKTREES, *OF_MACHINES)
+    if fact not in (*OF_SCHEDULES, *OF_FLOWS, *OF_WORKTREES, *OF_GRANTS, *OF_MACHINES)
     for phase in row.when
 )
 
@@ -195,6 +198,9 @@ class Chaos:
         if self.chance(8):
             return self.one(OFTEN)
         phase = type(self.session.state.phase)
+        if phase is Left:
+            leaving: tuple[type[Fact], ...] = (SessionForked, SessionImported, SessionImported, *OFTEN)
+            return self.one(leaving)
         if phase in (BackingOff, Compacting) and not self.session.state.calls.by_id and self.chance(2):
             return CallReceived
         if not self.chance(3) and not (phase in SELDOM and self.chance(2)):
@@ -210,7 +216,7 @@ class Chaos:
         state = self.session.state
         if fact in (ModelReplied, ModelFailed):
             return bool(state.requests.open)
-        if fact in (*OF_SCHEDULES, *OF_FLOWS, *OF_WORKTREES, *OF_MACHINES):
+        if fact in (*OF_SCHEDULES, *OF_FLOWS, *OF_WORKTREES, *OF_GRANTS, *OF_MACHINES):
             return False
         if fact in (JobFinished, KillReceived):
             return bool(state.jobs.open)
@@ -308,6 +314,8 @@ class Chaos:
                 assert not said, (part.name, said)
 
     def _due(self) -> Fact | None:
+        if isinstance(self.session.state.phase, Left):
+            return imported(self)
         state = self.session.state
         for effect in owed(state):
             match effect:

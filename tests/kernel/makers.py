@@ -11,6 +11,7 @@ from tests.kernel.session import MODEL, call, malformed
 from windlass.events.base import Fact
 from windlass.events.changes import (
     AnyChange,
+    ChangeAgent,
     ChangeGrants,
     ChangeMetadata,
     ChangeMode,
@@ -28,6 +29,7 @@ from windlass.events.questions import Answer, AnswerBody, AnswerReceived, Questi
 from windlass.events.runs import CancelReceived, InterruptReceived, PartialBody, WakeReceived
 from windlass.events.sessions import (
     ContentErased,
+    HandoffReceived,
     NoticeGiven,
     RewindReceived,
     SessionForked,
@@ -66,7 +68,7 @@ from windlass.events.tools.labels import LabelsDeclassified
 from windlass.events.tools.mcp import McpConnected
 from windlass.events.tools.permissions import ApproverMissed, FeedbackBody, PermissionApproved, PermissionDenied
 from windlass.events.tools.toolset import MountReceived, UnmountReceived
-from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.accounts import ChildSettled, GrantReceived
 from windlass.events.trees.children import ChildBody, ChildFinished, ChildMoved, ChildOpened, Used
 from windlass.events.turns import (
     AskBody,
@@ -81,18 +83,9 @@ from windlass.events.turns import (
 from windlass.events.values.blocks import Text
 from windlass.events.values.failures import failure
 from windlass.events.values.ids import child_end_id, child_id, child_settled_id, job_id
-from windlass.events.values.specs import (
-    AgentRef,
-    Grant,
-    Limits,
-    Policy,
-    RunOptions,
-    Setup,
-    Spawning,
-    Task,
-    ToolSpec,
-    Workspace,
-)
+from windlass.events.values.policy import Grant, Policy
+from windlass.events.values.setup import AgentRef, Limits, RunOptions, Setup, Spawning, Task, Workspace
+from windlass.events.values.tools import ToolSpec
 from windlass.events.values.usage import Price, Usage
 from windlass.events.workspace import (
     FileChange,
@@ -186,6 +179,12 @@ def child_end(c: Chaos) -> Fact:
     return ChildFinished(command_id=name, child_id=child, call_id=call, body=body, used=used, held=held)
 
 
+def grant_received(c: Chaos) -> Fact:
+    parent = c.session.state.parent_id or "nobody"
+    more = Limits(tokens=c.pick(5_000), turns=c.pick(3))
+    return GrantReceived(command_id=c.command(), actor=f"session:{parent}", auth="none", more=more)
+
+
 def child_settled(c: Chaos) -> Fact:
     call = c.one(list(c.session.state.children.unsettled) or ["c1.0"])
     child = child_id(c.session.state.session_id, call)
@@ -195,7 +194,8 @@ def child_settled(c: Chaos) -> Fact:
 
 def job_start(c: Chaos) -> Fact:
     name = c.call_id("started")
-    derived = job_id(name) if not c.chance(8) else "j1.9"
+    call = c.session.state.calls.by_id.get(name)
+    derived = job_id(name, call.attempt if call is not None else 1) if not c.chance(8) else "j1.9"
     body = JobBody(title="t", content=(Text(text="goes on"),))
     return JobStarted(call_id=name, job_id=derived, detached=c.chance(4), body=body)
 
@@ -421,7 +421,11 @@ def forked(c: Chaos) -> Fact:
 
 def imported(c: Chaos) -> Fact:
     c.session.epoch += 1
-    return SessionImported(session_id="i", epoch=c.session.epoch, by="x")
+    return SessionImported(session_id="i", epoch=c.session.epoch, by="x", moved=c.chance(2))
+
+
+def handed_over(c: Chaos) -> Fact:
+    return HandoffReceived(command_id=c.command(), to="https://elsewhere.invalid", session=c.one(["h", "h", ""]))
 
 
 def change(c: Chaos) -> Fact:
@@ -434,6 +438,7 @@ def change(c: Chaos) -> Fact:
         ChangeModel(model=msgspec.structs.replace(MODEL, name="test/other", window_tokens=c.one([8_000, 100_000]))),
         ChangePins(pin=(c.one(history).seq,)) if history else ChangePins(pin=(99,)),
         ChangeGrants(add=(Grant(grant_id="gx", tool="pay"),)) if c.chance(2) else ChangeGrants(revoke=("gx",)),
+        ChangeAgent(agent=c.one(["critic", "reader", ""]), only_reads=c.chance(2)),
         ChangeSettings(
             settings=msgspec.structs.replace(
                 c.session.state.setup.settings,
@@ -477,6 +482,7 @@ MAKERS: dict[type[Fact], Callable[[Chaos], Fact]] = {
     SessionResumed: resumed,
     SessionForked: forked,
     SessionImported: imported,
+    HandoffReceived: handed_over,
     SessionShutDown: lambda c: SessionShutDown(),
     ChangeReceived: change,
     RewindReceived: rewind,
@@ -506,6 +512,7 @@ MAKERS: dict[type[Fact], Callable[[Chaos], Fact]] = {
     ChildOpened: child_opened,
     ChildMoved: child_moved,
     ChildSettled: child_settled,
+    GrantReceived: grant_received,
     JobStarted: job_start,
     JobFinished: lambda c: JobFinished(job_id=c.job_id(), status=c.one(get_args(JobStatus)), tokens=c.pick(9), body=JobBody(title="t", content=(Text(text="x"),))),
     KillReceived: lambda c: KillReceived(command_id=c.command(), job_id=c.job_id()),

@@ -36,7 +36,11 @@ from windlass.events.values.blocks import CallSlot, Text
 from windlass.events.values.failures import FinishReason, failure
 from windlass.events.values.ids import child_end_id
 from windlass.events.values.items import ProposedCall, ResultItem
-from windlass.events.values.specs import AgentRef, ModelRef, Policy, Rule, Settings, Setup, ToolSpec
+from windlass.events.values.models import ModelRef
+from windlass.events.values.policy import Policy, Rule
+from windlass.events.values.settings import Settings
+from windlass.events.values.setup import AgentRef, Setup
+from windlass.events.values.tools import ToolSpec
 from windlass.events.values.usage import Price, Usage
 from windlass.kernel import log
 from windlass.kernel.effects import AnyEffect

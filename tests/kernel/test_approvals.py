@@ -13,7 +13,9 @@ from windlass.events.tools.calls import ToolAllowed, ToolDenied
 from windlass.events.tools.permissions import PermissionRequested, ShellDetail, ToolDetail
 from windlass.events.turns import Prepared
 from windlass.events.values.blocks import Text
-from windlass.events.values.specs import Grant, Limits, PermissionKind, Policy, Rule, ToolSpec
+from windlass.events.values.policy import Grant, PermissionKind, Policy, Rule
+from windlass.events.values.setup import Limits
+from windlass.events.values.tools import ToolSpec
 from windlass.kernel.phases import Asked
 
 

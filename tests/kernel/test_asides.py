@@ -9,10 +9,12 @@ import pytest
 
 from tests.kernel.session import ASK_PAY, MODEL, PRICE, Session, call, names
 from windlass.events.errors import Refused
+from windlass.events.tools.calls import ToolSettled, ToolTimedOut
 from windlass.events.turns import AskBody, ModelAsked, ModelFailed, ModelReplied, ReplyBody
 from windlass.events.values.blocks import Text
 from windlass.events.values.failures import failure
-from windlass.events.values.specs import Limits, Settings
+from windlass.events.values.settings import Settings
+from windlass.events.values.setup import Limits
 from windlass.events.values.usage import Usage
 from windlass.kernel.effects import CallModel, RunTool
 from windlass.kernel.parts.requests import ASIDES_MAX
@@ -160,6 +162,19 @@ def test_the_end_of_the_call_is_the_end_of_its_request_and_the_cost_is_booked(en
     )
     with pytest.raises(Refused):
         session.take(answered(session.requested(1)))
+
+
+def test_what_a_call_asked_that_ran_out_of_time_is_not_asked_on_while_a_person_is_to_say_what_became_of_it():
+    session = Session(model=SMALL)
+    session.prompt()
+    session.reply("", call("risky"))
+    session.take(asked(session))
+    session.take(ToolTimedOut(call_id=session.called(), timeout_ms=5, settle=True))
+    assert owed_models(session) == []
+    assert session.state.requests.open == {}
+    session.take(ToolSettled(command_id="s", call_id=session.called(), outcome="did_not_happen"))
+    assert [lane for _, lane, _ in owed_models(session)] == ["main"]
+    assert session.verify().problems == []
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from tests.kernel.session import ASK_PAY, Session, call, names
 from windlass.events.signals import SignalDisposed
 from windlass.events.turns import ModelDropped, ModelRequested
 from windlass.events.values.attention import URGENCIES, Attend, Attention, Busy, WhileBusy, always
-from windlass.events.values.specs import Limits, Settings
+from windlass.events.values.settings import Settings
+from windlass.events.values.setup import Limits
 from windlass.events.values.usage import Usage
 from windlass.kernel import log
 from windlass.kernel.phases import AwaitingModel, BackingOff

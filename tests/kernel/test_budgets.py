@@ -11,7 +11,7 @@ from windlass.events.budgets import BudgetStopped, BudgetWarned
 from windlass.events.changes import ChangeModel
 from windlass.events.tools.calls import ToolDenied
 from windlass.events.turns import ModelRequested
-from windlass.events.values.specs import Limits, RunOptions
+from windlass.events.values.setup import Limits, RunOptions
 from windlass.events.values.usage import Usage
 from windlass.kernel.effects import CallModel, RunTool
 

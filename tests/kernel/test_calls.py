@@ -23,7 +23,7 @@ from windlass.events.tools.calls import (
 from windlass.events.turns import Prepared, ReplyCall
 from windlass.events.values.blocks import Terminal, Text
 from windlass.events.values.items import UserItem
-from windlass.events.values.specs import Policy, Rule
+from windlass.events.values.policy import Policy, Rule
 from windlass.events.workspace import FileChange
 from windlass.kernel.effects import AwaitClient, PrepareCall, RunTool
 

@@ -6,12 +6,14 @@ import pytest
 
 from tests.kernel.session import HELPER, TOOLS, Session, call, names
 from windlass.events.errors import Refused
+from windlass.events.sessions import RewindReceived
 from windlass.events.trees.accounts import ChildSettled
-from windlass.events.trees.children import ChildOpened, Used
+from windlass.events.trees.children import ChildMoved, ChildOpened, Used
 from windlass.events.turns import Prepared
 from windlass.events.values.ids import child_settled_id
-from windlass.events.values.specs import Limits, Spawning
+from windlass.events.values.setup import Limits, Spawning
 from windlass.events.values.usage import Usage
+from windlass.kernel import log
 from windlass.kernel.effects import StartChild
 from windlass.kernel.owed import opens, waiting_for
 from windlass.kernel.parts.budgets import held
@@ -157,6 +159,27 @@ def test_a_fork_pays_for_no_child_of_its_origin():
     branch = session.fork(session.state.seq)
     assert branch.state.children.unsettled == {}
     assert held(branch.state).turns == 0
+
+
+def test_a_session_that_sleeps_with_its_child_in_the_middle_of_a_turn_is_not_rewound():
+    session = helped()
+    (child,) = session.state.children.open.values()
+    moved = ChildMoved(
+        command_id="m1",
+        child_id=child.child_id,
+        call_id=child.call_id,
+        child_seq=4,
+        status="sleeping",
+        wake_at_ms=99_000,
+    )
+    session.take(moved)
+    assert isinstance(session.state.phase, Asleep)
+    rewind = RewindReceived(command_id="r1", to_seq=session.state.seq, restored=log.visible(session.state))
+    with pytest.raises(Refused, match="in the middle of a turn, behind a call that is open: interrupt it first"):
+        session.take(rewind)
+    session.interrupt()
+    session.take(rewind)
+    assert session.verify().problems == []
 
 
 def test_an_account_is_settled_while_the_session_sleeps():

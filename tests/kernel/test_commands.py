@@ -24,7 +24,9 @@ from windlass.events.errors import Refused
 from windlass.events.runs import Terminal
 from windlass.events.sessions import RewindReceived
 from windlass.events.stored.registry import COMMANDS
-from windlass.events.values.specs import Grant, Task, ToolSpec
+from windlass.events.values.policy import Grant
+from windlass.events.values.setup import Task
+from windlass.events.values.tools import ToolSpec
 from windlass.kernel import log, parts
 
 

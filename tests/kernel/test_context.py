@@ -24,7 +24,7 @@ from windlass.events.tools.calls import ResultReceived
 from windlass.events.turns import ModelRequested, PrefixChanged
 from windlass.events.values.blocks import Text
 from windlass.events.values.items import UserItem
-from windlass.events.values.specs import ItemRef, Limits, RunOptions
+from windlass.events.values.setup import ItemRef, Limits, RunOptions
 from windlass.events.values.usage import Usage
 from windlass.kernel import log
 from windlass.kernel.parts.context import compaction, context_size

@@ -27,7 +27,8 @@ from windlass.events.turns import Prepared
 from windlass.events.values.blocks import Text
 from windlass.events.values.graphs import FlowGraph, FlowNode
 from windlass.events.values.ids import child_end_id
-from windlass.events.values.specs import Settings
+from windlass.events.values.policy import Policy, Rule
+from windlass.events.values.settings import Settings
 from windlass.kernel.effects import ComputeNode, SetTimer, StartChild
 from windlass.kernel.phases import Asked, AwaitingTools
 from windlass.testing.invariants import Checker
@@ -38,8 +39,13 @@ MANY = Settings(children_open_max=100, losses_max=10_000)
 class World:
     """Carries out a graph by hand: each effect is performed in an order that a seed decides."""
 
-    def __init__(self, *nodes: FlowNode, seed: int = 0, fails: tuple[str, ...] = (), **graph: Any) -> None:
-        self.session = Session(tools=(*TOOLS, HELPER), settings=MANY, flow=FlowGraph(nodes=tuple(nodes), **graph))
+    def __init__(
+        self, *nodes: FlowNode, seed: int = 0, fails: tuple[str, ...] = (), policy: Policy | None = None, **graph: Any
+    ) -> None:
+        made = FlowGraph(nodes=tuple(nodes), **graph)
+        self.session = Session(
+            tools=(*TOOLS, HELPER), settings=MANY, flow=made, policy=policy if policy is not None else Policy()
+        )
         self.chance = random.Random(seed)
         self.fails = fails
         self.session.take(FlowReceived(command_id="go", body=FlowBody(input="x")))
@@ -141,6 +147,17 @@ def test_what_is_ready_starts_with_the_command_and_the_rest_when_it_may():
     world.run().sound()
     assert names(world.session.appends[-1]) == ["node.computed", "node.finished", "run.completed"]
     assert set(world.statuses().values()) == {"done"}
+
+
+def test_a_node_whose_call_is_denied_has_failed_and_what_needs_it_does_not_begin():
+    world = World(node("a"), node("b", "a"), policy=Policy(rules=(Rule(action="deny", tool="helper"),)))
+    (effect,) = world.effects()
+    told = names(world.compute(effect, "helper"))
+    assert "tool.denied" in told
+    assert "child.started" not in told
+    world.run().sound()
+    assert world.statuses()["a"] == "failed"
+    assert not any(isinstance(event, NodeStarted) and event.node == "b" for event in world.session.events())
 
 
 @pytest.mark.parametrize("fails", [(), ("b",)])
@@ -318,14 +335,14 @@ def _stopping(world: World, effect: Any) -> bool:
 
 def test_a_step_costs_what_is_connected_to_the_node_and_not_the_graph(monkeypatch):
     """The nodes that are looked at for one end, in a graph that is a hundred times larger: the same."""
-    from windlass.kernel.parts.flows import nodes as flow_nodes
+    from windlass.kernel.parts.flows import node_graph
 
     def looked_at(size: int) -> int:
         wide = [node("a", kind="reduce"), node("b", "a", kind="reduce")]
         wide += [node(f"w{n}", "a" if n < 3 else "b", kind="reduce") for n in range(size)]
         world = World(*wide, parallel_max=1)
         count = 0
-        judged = flow_nodes.judge
+        judged = node_graph.judge
 
         def counting(*args: Any) -> None:
             nonlocal count
@@ -333,8 +350,96 @@ def test_a_step_costs_what_is_connected_to_the_node_and_not_the_graph(monkeypatc
             judged(*args)
 
         with monkeypatch.context() as patched:
-            patched.setattr(flow_nodes, "judge", counting)
+            patched.setattr(node_graph, "judge", counting)
             world.perform(world.effects()[0])
         return count
 
     assert looked_at(10) == looked_at(1_000) == 4
+
+
+def test_a_quorum_that_cannot_be_reached_because_a_branch_was_not_taken_is_left_out():
+    world = World(
+        node("which", kind="classify", branches={"a": ("one",), "b": ("other",)}),
+        node("one", "which", kind="reduce"),
+        node("other", "which", kind="reduce"),
+        node("both", "one", "other", kind="reduce", quorum=2),
+    )
+    (effect,) = world.effects()
+    world.compute(effect, branch="a")
+    world.run()
+    assert world.statuses() == {"which": "done", "one": "done", "other": "pruned", "both": "pruned"}
+    assert isinstance(world.session.events()[-1], RunCompleted)
+    world.sound()
+
+
+def test_a_call_that_waits_for_the_place_of_a_child_that_is_stopped_begins_when_that_has_ended():
+    session = Session(
+        tools=(*TOOLS, HELPER),
+        settings=Settings(children_open_max=1, losses_max=10_000),
+        flow=FlowGraph(nodes=(node("late", timeout_ms=1_000, retries=1),)),
+    )
+    world = World.__new__(World)
+    world.session, world.chance, world.fails = session, random.Random(0), ()
+    session.take(FlowReceived(command_id="go", body=FlowBody(input="x")))
+    world.perform(world.effects()[0])
+    (first,) = [effect for effect in world.effects() if isinstance(effect, StartChild)]
+    session.fire()
+    world.perform(next(effect for effect in world.effects() if isinstance(effect, ComputeNode)))
+    assert session.state.active, "it waits for the place, and not for people"
+    world.end_child(first, ok=False)
+    (second,) = [effect for effect in world.effects() if isinstance(effect, StartChild)]
+    world.end_child(second)
+    assert world.statuses() == {"late": "done"}
+    world.sound()
+
+
+def compute_next(world: World, name: str, **more: Any) -> list[str]:
+    """Has a node of the workflow end, or make calls; what was told."""
+    effect = next(effect for effect in world.effects() if isinstance(effect, ComputeNode) and effect.node == name)
+    return names(world.compute(effect, *more.pop("tools", ()), **more))
+
+
+SHUT = {
+    "a gate": (node("way", kind="gate"), {"outcome": "closed"}),
+    "a classifier": (
+        node("way", kind="classify", branches={"here": ("first",), "there": ("late",)}),
+        {"branch": "here"},
+    ),
+}
+EITHER = (node("first", kind="tool"), node("late", "way", "first", quorum=1, retries=1))
+
+
+@pytest.mark.parametrize("shut", SHUT)
+def test_a_node_that_waits_for_a_place_is_left_out_when_its_way_is_shut_meanwhile(shut):
+    way, answer = SHUT[shut]
+    world = World(*EITHER, way, parallel_max=1)
+    compute_next(world, "first")
+    assert world.statuses() == {"first": "done", "late": "ready", "way": "computing"}
+    compute_next(world, "way", **answer)
+    assert world.statuses()["late"] == "pruned"
+    assert isinstance(world.session.events()[-1], RunCompleted)
+    world.sound()
+
+
+@pytest.mark.parametrize("shut", SHUT)
+def test_a_node_that_failed_behind_a_way_that_was_shut_meanwhile_is_not_tried_again(shut):
+    way, answer = SHUT[shut]
+    world = World(*EITHER, way)
+    compute_next(world, "first")
+    compute_next(world, "way", **answer)
+    assert world.statuses()["late"] == "computing", "what has begun goes on"
+    assert compute_next(world, "late", outcome="failed")[:3] == ["node.computed", "node.retried", "node.finished"]
+    assert world.statuses()["late"] == "pruned"
+    world.sound()
+
+
+@pytest.mark.parametrize("shut", SHUT)
+def test_a_node_that_was_stopped_behind_a_way_that_was_shut_meanwhile_does_not_begin_anew(shut):
+    way, answer = SHUT[shut]
+    world = World(*EITHER, way)
+    compute_next(world, "first")
+    compute_next(world, "way", **answer)
+    world.session.interrupt()
+    world.session.wake()
+    assert (world.effects(), world.statuses()["late"]) == ([], "pruned")
+    world.sound()

@@ -13,6 +13,7 @@ from windlass.events.values.ids import job_id
 from windlass.events.values.items import UserItem
 from windlass.kernel.effects import WatchJob
 from windlass.kernel.owed import opens, overview
+from windlass.kernel.phases import Asleep
 
 
 def jobbing(**more) -> tuple[Session, str]:
@@ -125,6 +126,16 @@ def test_a_kill_is_an_intent_on_record_and_comes_once():
         session.take(KillReceived(command_id="k3", job_id=job))
 
 
+def test_a_job_may_be_killed_while_its_session_sleeps():
+    session, job = jobbing()
+    session.reply("", call("wait", {"for_ms": 60_000}))
+    session.reply("later")
+    assert isinstance(session.state.phase, Asleep)
+    told = session.take(KillReceived(command_id="k1", job_id=job))
+    assert names(told) == ["kill.received", "job.stopping", "command.completed"]
+    assert isinstance(session.state.phase, Asleep)
+
+
 def test_a_detached_job_keeps_no_session_busy():
     session, _ = at_rest(detached=True)
     assert watched(session) == []
@@ -148,3 +159,16 @@ def test_the_id_of_a_job_is_that_of_its_call():
     (name,) = session.state.calls.by_id
     with pytest.raises(Refused, match="derived from its call"):
         session.take(JobStarted(call_id=name, job_id="j1.0"))
+
+
+def test_a_second_attempt_has_a_job_of_its_own_and_none_of_the_first():
+    session = Session()
+    session.prompt()
+    session.reply("", call("put", {"n": 1}))  # idempotent: it runs again by itself
+    (name,) = session.state.calls.by_id
+    session.crash()
+    assert session.state.calls.by_id[name].attempt == 2
+    with pytest.raises(Refused, match="derived"):
+        session.take(JobStarted(call_id=name, job_id=job_id(name), body=JobBody(title="t")))
+    session.take(JobStarted(call_id=name, job_id=job_id(name, 2), body=JobBody(title="t")))
+    assert list(session.state.jobs.open) == [f"j{name[1:]}.2"]

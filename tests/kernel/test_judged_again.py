@@ -13,8 +13,11 @@ from windlass.events.errors import Refused
 from windlass.events.sessions import SessionImported
 from windlass.events.tools.calls import ToolDenied, ToolReconsidered, ToolStarted
 from windlass.events.tools.permissions import PermissionRequested
-from windlass.events.values.specs import Grant, Limits, Policy, Rule, Terms, ToolSpec
+from windlass.events.values.policy import Grant, Policy, Rule
+from windlass.events.values.setup import Limits, SessionOptions, Terms
+from windlass.events.values.tools import ToolSpec
 from windlass.kernel.effects import PrepareCall
+from windlass.kernel.owed import overview
 from windlass.kernel.phases import Asked
 
 SEQUENTIAL = Settings(tool_order="sequential")
@@ -121,6 +124,18 @@ def test_an_approved_call_that_has_not_begun_is_asked_about_again(changes, told)
     assert session.running() == [], "nothing starts on the old word"
     session.approve(new.request_id)
     assert session.running() == [session.called(1)]
+
+
+def test_a_request_about_a_clients_tool_waits_on_where_the_session_moved_to():
+    session = Session(policy=Policy(default="ask"))
+    session.prompt()
+    session.reply("", call("ui"))
+    session.nobody()
+    session.epoch += 1
+    session.take(SessionImported(session_id="moved", epoch=session.epoch, moved=True))
+    assert (overview(session.state).state, len(session.state.asks.open)) == ("asked", 1)
+    assert "ui" not in session.state.toolset.tools
+    assert session.verify().problems == []
 
 
 def test_an_approved_call_is_denied_if_the_policy_says_so_before_it_starts():
@@ -311,6 +326,19 @@ def test_a_call_that_waits_under_a_standing_approval_is_judged_again_when_that_i
     assert new.changed == ("grant",)
 
 
+def test_a_call_that_lost_its_standing_approval_is_asked_about_once():
+    """It rests on that no more: asked about again for that reason, it was withdrawn and asked about without end."""
+    session = Session(tools=NOW, policy=ASK_PAY, settings=SEQUENTIAL)
+    session.change(ChangeGrants(add=(Grant(grant_id="g", tool="pay"),)))
+    session.prompt()
+    session.reply("", call("put"), call("pay"))
+    session.change(ChangeGrants(revoke=("g",)))
+    events = prepare(session)
+    assert names(events) == ["tool.prepared", "permission.requested"]
+    assert not [effect for effect in session.owed() if isinstance(effect, PrepareCall)]
+    assert list(session.state.asks.open) == [events[1].request_id]
+
+
 @pytest.mark.parametrize("tool", ["*", "nosuch", "Pay"])
 def test_a_standing_approval_names_one_tool(tool):
     session = Session(tools=NOW, policy=ASK_PAY)
@@ -366,3 +394,43 @@ def test_an_approval_says_what_it_approves():
     (request,) = session.state.asks.open
     with pytest.raises(Refused, match="give the digest of request"):
         session.approve(request, digest=None)
+
+
+@pytest.mark.parametrize("options", [{"quarantine": True}, {"isolation": "read_only"}])
+def test_what_was_allowed_before_a_session_may_only_read_does_not_begin_afterwards(options):
+    session = queued()
+    session.crash(options=SessionOptions(**options))
+    assert session.running() == []
+    for call_id in list(session.state.calls.by_id):
+        session.prepare(call_id)
+    assert [event.reason for event in session.events() if isinstance(event, ToolDenied)] == [
+        "quarantine" if "quarantine" in options else "isolation"
+    ] * 2
+
+
+@pytest.mark.parametrize("options", [{"quarantine": True}, {"isolation": "read_only"}])
+def test_what_is_asked_about_when_a_session_comes_to_only_read_cannot_be_approved_any_more(options):
+    session = asked()
+    (request,) = session.state.asks.open
+    session.crash(options=SessionOptions(**options))
+    with pytest.raises(Refused):
+        session.approve(request)
+    session.prepare(session.called())
+    assert session.running() == []
+    assert not any(isinstance(event, ToolStarted) for event in session.events())
+
+
+@pytest.mark.parametrize(
+    ("options", "tool"),
+    [({"quarantine": True}, "add"), ({"isolation": "read_only"}, "add"), ({"isolation": "read_only"}, "peek")],
+)
+def test_what_a_session_that_comes_to_only_read_may_still_do_is_asked_about_as_before(options, tool):
+    peek = ToolSpec(name="peek", digest="d-peek", traits=("read", "egress"))
+    session = Session(tools=(*NOW, peek), policy=Policy(rules=(Rule(action="ask", tool=tool),)))
+    session.prompt()
+    session.reply("", call(tool))
+    session.nobody()
+    (request,) = session.state.asks.open
+    assert "permission.withdrawn" not in names(session.crash(options=SessionOptions(**options)))
+    session.approve(request)
+    assert session.running() == [session.called()]

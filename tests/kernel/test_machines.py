@@ -25,7 +25,9 @@ from windlass.events.trees.machines import (
 )
 from windlass.events.turns import Prepared
 from windlass.events.values.machines import MachineSpec, MachineState
-from windlass.events.values.specs import Settings, ToolSpec
+from windlass.events.values.policy import Policy, Rule
+from windlass.events.values.settings import Settings
+from windlass.events.values.tools import ToolSpec
 from windlass.kernel.effects import AskPerson, CallModel, ComputeState, RunTool
 from windlass.kernel.phases import Asked, Asleep, Idle
 from windlass.testing.invariants import Checker, check_items
@@ -138,6 +140,15 @@ def test_a_state_that_fails_leads_where_it_says():
     assert pilot.way() == ["try_it", "mend"]
     pilot.work()
     assert pilot.ended_as() == [("completed", "")]
+
+
+def test_a_state_whose_call_is_denied_has_failed():
+    policy = Policy(rules=(Rule(action="deny", tool="run_state"),))
+    pilot = Pilot(one("try_it", "script", "done", on_failure="mend"), one("mend", "poll", "done"), end(), policy=policy)
+    pilot.begin()
+    assert "tool.denied" in names(pilot.compute())
+    assert pilot.way() == ["try_it", "mend"]
+    pilot.sound()
 
 
 def test_a_failure_that_nothing_follows_ends_the_machine_and_not_the_run():
@@ -423,7 +434,7 @@ def test_an_agent_that_goes_in_circles_is_told_and_then_refused():
     pilot.selects("a")
     told = [item.content[0].text for item in pilot.results()]
     assert told[4] == "the machine is in state a; it has been entered 5 times: do you go in circles?"
-    assert told[6] == "a was entered 6 times: the machine goes in circles. Choose another state, or an end"
+    assert told[6] == "it goes in circles: a was entered 6 times. Choose another state, or an end"
     pilot.selects("done")
     pilot.reply("stopped")
     pilot.sound()
@@ -651,4 +662,19 @@ def test_whatever_happens_each_state_is_entered_and_left_once(seed: int):
     assert isinstance(pilot.state.phase, Idle)
     at_limit = any(isinstance(event, RunCompleted) and event.stop == "max_turns" for event in pilot.events())
     assert pilot.machine.status in ("ended", "interrupted", *(["choosing"] if at_limit else []))
+    pilot.sound()
+
+
+def test_a_park_that_was_talked_over_asks_again_though_the_agent_says_that_its_task_is_complete():
+    pilot = Pilot(one("review", "park", "done", "again"), one("again", "script", "review"), end())
+    pilot.begin()
+    pilot.compute()
+    pilot.nobody()
+    assert isinstance(pilot.state.phase, Asked)
+    pilot.prompt("how far are you?", behavior="steer")
+    pilot.reply("Here.", call("complete_task", {"summary": "all is said"}))
+    pilot.compute()
+    assert pilot.way() == ["review", "review"]
+    pilot.picks("done")
+    assert pilot.ended_as() == [("completed", "")]
     pilot.sound()

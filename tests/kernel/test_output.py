@@ -7,7 +7,7 @@ import pytest
 from tests.kernel.session import Session, Settings, call, names
 from windlass.events.turns import OutputCheck, OutputExtracted, OutputFailed, OutputRejected
 from windlass.events.values.blocks import Text
-from windlass.events.values.specs import Limits, RunOptions
+from windlass.events.values.setup import Limits, RunOptions
 
 GOOD = OutputCheck(valid=True, value={"total": 45}, warnings=("extra field",))
 BAD = OutputCheck(valid=False, errors=("$.total: missing",))

@@ -17,7 +17,7 @@ from windlass.events.timers import TimerFired
 from windlass.events.tools.calls import ToolFinished, ToolStarted
 from windlass.kernel import parts
 from windlass.kernel.parts import asks, queue, retries, runs
-from windlass.kernel.parts.tools import calls
+from windlass.kernel.parts.tools import calls, open_calls
 from windlass.kernel.phases import REQUESTING
 
 
@@ -63,7 +63,7 @@ def forget_an_outcome_of_a_batch(monkeypatch):
 
 
 def skip_closing_on_interrupt(monkeypatch):
-    real = calls.stop
+    real = open_calls.stop
 
     def stop(state, why):
         decisions = list(real(state, why))

@@ -22,8 +22,9 @@ SEEDS_MAX = 3_000
 TICKS = 150
 PREFIXES_EVERY = 4
 HASH_SEEDS = 20
-BY_HAND = {("Asleep", "ChildOpened"), ("Asleep", "ChildSettled")}
-"""Pairs that chance hardly comes to: a child whose call was stopped before it began, one that settles late (`test_children`)."""
+BY_HAND = {("Asleep", "ChildOpened"), ("Asleep", "ChildSettled"), ("Asleep", "KillReceived")}
+"""Pairs that chance hardly comes to: a child whose call was stopped before it began, one that settles late (`test_children`),
+a job that is killed while its session sleeps (`test_jobs`)."""
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, SEEDS // SHARES))

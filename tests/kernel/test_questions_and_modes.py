@@ -11,7 +11,7 @@ from windlass.events.questions import Answer, AnswerBody, Option, Plan, Question
 from windlass.events.tasks import PlanChanged, TaskChanged
 from windlass.events.tools.calls import ToolAsked, ToolDenied, ToolResolved
 from windlass.events.values.blocks import Text
-from windlass.events.values.specs import Task, Todo
+from windlass.events.values.setup import Task, Todo
 from windlass.kernel.effects import AskPerson
 
 PLAN = {"summary": "two steps", "content": "1. look 2. do", "actions": ["approve", "reject"], "recommended": "approve"}
@@ -250,7 +250,14 @@ def test_autopilot_goes_on_until_the_task_is_complete():
         "turn.finished",
         "run.completed",
     ]
-    assert (end[3].summary, end[-1].stop) == ("all paid", "task_complete")
+    assert (end[3].summary, end[3].success, end[-1].stop) == ("all paid", True, "task_complete")
+
+
+def test_a_task_that_cannot_be_done_is_complete_without_success():
+    session = Session(mode="autopilot")
+    session.prompt()
+    end = session.reply("", call("complete_task", {"summary": "no money", "success": False}))
+    assert (end[3].summary, end[3].success, end[-1].stop) == ("no money", False, "task_complete")
 
 
 def test_an_agent_that_neither_works_nor_completes_is_nudged_so_often_and_no_more():

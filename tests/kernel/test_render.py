@@ -19,7 +19,7 @@ from windlass.events.tools.calls import (
 from windlass.events.turns import ModelReplied, PrefixChanged, ReplyBody, ReplyCall
 from windlass.events.values.blocks import BlobRef, CallSlot, GeneratedImage, Reasoning, Refusal, Text
 from windlass.events.values.items import AssistantItem, CallPart, HistoryItem, ImagePart, ResultItem, UserItem
-from windlass.events.values.specs import ItemRef, Origin
+from windlass.events.values.setup import ItemRef, Origin
 from windlass.events.values.usage import Usage
 from windlass.kernel.render import item, render
 from windlass.testing.invariants import Broken, check_items

@@ -13,7 +13,8 @@ from windlass.events.runs import RunCompleted
 from windlass.events.sessions import SessionResumed
 from windlass.events.tools.calls import ResultBody, ToolAsked, ToolFinished
 from windlass.events.values.blocks import Text
-from windlass.events.values.specs import Limits, Policy, Rule, Workspace
+from windlass.events.values.policy import Policy, Rule
+from windlass.events.values.setup import Limits, Workspace
 from windlass.events.values.usage import Price
 from windlass.events.workspace import WorkspaceChanged
 from windlass.kernel.effects import AskPerson, AwaitClient, CallModel, RunTool, SetTimer

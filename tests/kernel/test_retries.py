@@ -11,7 +11,7 @@ from windlass.events.errors import Refused
 from windlass.events.timers import TimerFired
 from windlass.events.turns import ModelFailed, RetryPlan, RetryPlanned
 from windlass.events.values.failures import RETRYABLE_KINDS, failure
-from windlass.events.values.specs import Limits
+from windlass.events.values.setup import Limits
 from windlass.kernel.effects import CallModel, SetTimer
 from windlass.kernel.parts import retries
 from windlass.kernel.phases import BackingOff

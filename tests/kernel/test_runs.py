@@ -20,7 +20,7 @@ from windlass.events.runs import (
 from windlass.events.sessions import SessionShutDown, SessionStarted
 from windlass.events.turns import TurnStarted
 from windlass.events.values.failures import failure
-from windlass.events.values.specs import RunOptions
+from windlass.events.values.setup import RunOptions
 from windlass.events.values.usage import Usage
 from windlass.kernel.owed import overview, waiting_words
 from windlass.kernel.phases import Idle

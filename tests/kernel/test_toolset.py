@@ -12,7 +12,8 @@ from windlass.events.tools.calls import ToolDenied
 from windlass.events.tools.permissions import PermissionWithdrawn
 from windlass.events.tools.toolset import ToolsetChanged
 from windlass.events.values.blocks import Text
-from windlass.events.values.specs import AgentRef, RunOptions, ToolSpec
+from windlass.events.values.setup import AgentRef, RunOptions
+from windlass.events.values.tools import ToolSpec
 from windlass.kernel.parts.tools.toolset import STAGED_MAX, TOOLS_MAX
 
 EXTRA = ToolSpec(name="extra", digest="d1", tokens=30)
@@ -194,8 +195,10 @@ def test_a_deferred_tool_is_called_only_after_it_was_loaded():
     assert [(e.reason, e.detail) for e in denied if isinstance(e, ToolDenied)] == [
         ("unavailable_tool", "load 'hidden' before calling it")
     ]
+    before = session.state.toolset.revision
     loaded = session.reply("", call("load_tools", {"names": ["hidden", "add"]}))
     assert steps(loaded) == [("load", "applied", ("hidden",))]
+    assert session.state.toolset.revision == before + 1
     assert names(loaded)[-3:] == ["prefix.changed", "turn.started", "model.requested"]
     assert names(session.reply("", call("hidden")))[-1] == "tool.started"
 

@@ -11,7 +11,7 @@ from windlass.events.tools.calls import ToolDenied
 from windlass.events.turns import ModelReplied, ReplyBody, ReplyCall
 from windlass.events.values.blocks import Text
 from windlass.events.values.items import AssistantItem, CallPart, ResultItem
-from windlass.events.values.specs import Limits
+from windlass.events.values.setup import Limits
 from windlass.events.values.usage import Usage
 from windlass.kernel.effects import RunTool
 from windlass.kernel.phases import Between
@@ -59,7 +59,7 @@ def test_one_by_one_keeps_call_order():
 
 def test_an_exclusive_tool_runs_alone():
     from tests.kernel.session import TOOLS
-    from windlass.events.values.specs import ToolSpec
+    from windlass.events.values.tools import ToolSpec
 
     session = Session(tools=(*TOOLS, ToolSpec(name="solo", exclusive=True)))
     session.prompt()

@@ -13,7 +13,7 @@ from windlass.events.runs import RunAsked, RunCompleted
 from windlass.events.sessions import SessionStarted
 from windlass.events.trees.worktrees import MergeBody, WorktreeMerged, WorktreeMerging, WorktreeRemoved, WorktreeSettled
 from windlass.events.values.isolation import AtEnd, Worktree
-from windlass.events.values.specs import Settings
+from windlass.events.values.settings import Settings
 from windlass.kernel.effects import MergeWorktree, RemoveWorktree
 
 CONFLICT = WorktreeMerged(outcome="conflict", conflicts=1, body=MergeBody(files=("a.txt",)))

@@ -7,7 +7,7 @@ from typing import Any
 from tests.kernel.session import TOOLS, Session, call
 from windlass.events.tools.labels import LabelsDeclassified
 from windlass.events.turns import Prepared
-from windlass.events.values.specs import ToolSpec
+from windlass.events.values.tools import ToolSpec
 from windlass.kernel.effects import PrepareCall
 from windlass.kernel.parts.tools import labels
 

@@ -18,7 +18,7 @@ from windlass.events.tools.labels import LabelsDeclassified, LabelsJoined
 from windlass.events.tools.permissions import PermissionRequested
 from windlass.events.values.blocks import FileAttachment, Text
 from windlass.events.values.items import UserItem
-from windlass.events.values.specs import SessionOptions
+from windlass.events.values.setup import SessionOptions
 from windlass.runtime.api.approvals import PermissionAsk, QuestionAsk
 from windlass.testing.scripted import ScriptedModel, call
 

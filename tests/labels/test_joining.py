@@ -14,7 +14,8 @@ from windlass.events.sessions import RewindReceived, SessionImported, SessionSta
 from windlass.events.tools.calls import ResultBody, ResultReceived, ToolSuspended, ToolTimedOut
 from windlass.events.tools.labels import LabelsJoined, Provenance
 from windlass.events.values.blocks import Text
-from windlass.events.values.specs import Policy, ToolSpec
+from windlass.events.values.policy import Policy
+from windlass.events.values.tools import ToolSpec
 from windlass.kernel import log
 from windlass.kernel.effects import StartChild
 from windlass.kernel.parts.tools.labels import HELD_MAX

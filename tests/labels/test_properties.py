@@ -14,7 +14,7 @@ from tests.kernel.session import Session, Settings, call
 from tests.labels.sessions import MARKED, do, held, marked, open_asks, prepare
 from windlass.events.sessions import RewindReceived
 from windlass.events.tools.labels import LabelsDeclassified
-from windlass.events.values.specs import Policy
+from windlass.events.values.policy import Policy
 from windlass.kernel import log
 from windlass.kernel.parts.context import context_size
 from windlass.kernel.parts.tools import labels

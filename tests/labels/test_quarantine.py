@@ -14,7 +14,8 @@ from windlass.events.errors import Refused
 from windlass.events.questions import APPROVE
 from windlass.events.sessions import SessionImported
 from windlass.events.tools.calls import ToolDenied
-from windlass.events.values.specs import Grant, Policy, Rule, SessionOptions
+from windlass.events.values.policy import Grant, Policy, Rule
+from windlass.events.values.setup import SessionOptions
 
 ALLOW = Policy(default="allow", trifecta="allow")
 QUARANTINED = SessionOptions(quarantine=True)

@@ -14,7 +14,7 @@ from windlass.events.sessions import SessionResumed
 from windlass.events.tools.calls import ToolAllowed, ToolDenied
 from windlass.events.tools.permissions import PermissionRequested
 from windlass.events.turns import Prepared
-from windlass.events.values.specs import Grant, Policy, Rule
+from windlass.events.values.policy import Grant, Policy, Rule
 
 ALLOW = Policy(rules=(Rule(action="allow", tool="*", name="all of it"),), default="allow")
 
@@ -76,6 +76,14 @@ def test_a_leg_that_this_call_brings_and_a_way_out_used_before_are_named():
         f"private by this call; untrusted:web since {session.called(1)} (surf); a way out since "
         f"{session.called(0)} (send)"
     )
+
+
+def test_a_call_that_leads_out_says_so_also_if_there_was_a_way_out_before():
+    session = marked()
+    do(session, "send", "surf", "fetch", "upload")
+    body = asked(session).body
+    assert body is not None
+    assert body.why.endswith("; this call leads out")
 
 
 @pytest.mark.parametrize(("before", "both"), [("surf", "upload"), ("files", "fetch")])

@@ -35,6 +35,7 @@ def test_everything_that_is_wrong_is_said_at_once():
         "nap: a timer needs 'after' (such as '2h') or 'at' (a date), and not both",
         "work: agent states have no 'command': they have when, next, on_failure, input, prompt",
         "work: it needs 'prompt': what the agent is told",
+        "look: 'dnoe' is to follow it, which is no state: did you mean 'done'?",
         "run: 'lost' is to follow it, which is no state: there are look, nap, run, work, big, done",
         "run: '{input.word}' would be read by a shell: pass it behind the text, as in "
         "['sh', '-c', 'echo \"$1\"', 'sh', '{input.name}'], or read $INPUT_NAME there",
@@ -302,3 +303,17 @@ def test_a_value_that_would_be_an_option_does_not_fit_unless_it_stands_behind_th
     assert (reason("rm", "{input.x}") == "") is fits
     assert reason("rm", "--", "{input.x}") == ""
     assert reason("sh", "-c", 'echo "$1"', "sh", "{input.x}") == ""
+
+
+def test_a_word_or_a_form_that_a_file_has_wrong_is_told_with_what_may_be_written(tmp_path):
+    path = tmp_path / "deploy.yaml"
+    path.write_text(
+        "name: deploy\nstates:\n"
+        "- {name: rest, kind: timer, after: 1m, misfire: later, next: [end]}\n"
+        "- {name: agree, kind: park, question: Now, next: {yes: end}}\n"
+        "- {name: end, kind: completed}\n"
+    )
+    with pytest.raises(UsageError) as wrong:
+        machines.load_machine(path)
+    assert "rest: misfire 'later' is none of" in str(wrong.value)
+    assert "agree: next is a list of states, such as [review, merge]" in str(wrong.value)

@@ -173,15 +173,33 @@ def call(request: dict[str, Any]) -> None:
         case "environment":
             answer(request, json.dumps(dict(os.environ)))
         case "structured":
-            answer(request, "structured", structuredContent=json.loads(told("structured.json") or "{}"))
+            text = told("text") or "structured"
+            answer(request, text, structuredContent=json.loads(told("structured.json") or "{}"))
+        case "raw":
+            send({"id": request["id"], **json.loads(told("raw.json") or "{}")})
         case "elicits" | "samples" | "roots" | "logs" | "meta":
             able(request)
         case name:
             answer(request, f"no tool {name}", isError=True)
 
 
+def flood(request: dict[str, Any]) -> None:
+    """Says one thing without end, and listens to nobody meanwhile."""
+    about = {"progressToken": request["params"].get("_meta", {}).get("progressToken"), "progress": 1}
+    lines = {
+        "noise": "x\n" * 1_000,
+        "ping": '{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
+        "progress": json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": about}) + "\n",
+    }
+    line = lines[told("flood") or "noise"]
+    while True:
+        sys.stdout.write(line)
+
+
 def take(request: dict[str, Any]) -> None:
     match request.get("method"):
+        case "tools/call" if request["params"]["name"] == "floods":
+            flood(request)
         case "initialize":
             info = {"name": "strange", "version": "1"}
             abilities: dict[str, Any] = {"tools": {"listChanged": True}}
@@ -206,6 +224,8 @@ def take(request: dict[str, Any]) -> None:
             threading.Thread(target=call, args=(request,), daemon=True).start()
         case "resources/list" | "resources/templates/list" | "resources/read":
             send({"id": request["id"], "result": resources(request)})
+        case "prompts/get" if told("slow") is not None:
+            note("thinks")
         case "prompts/list" | "prompts/get":
             send({"id": request["id"], "result": prompts(request)})
         case "logging/setLevel":

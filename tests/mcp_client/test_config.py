@@ -130,3 +130,10 @@ def test_a_server_made_in_python_is_checked_as_one_of_a_file_is(wrong: Any, why:
             windlass.Agent("clerk", ScriptedModel([]), mcp=mcp)
         assert why in str(raised.value)
         assert "'time'" in str(raised.value)
+
+
+def test_a_server_that_is_named_by_its_url_is_reached_by_http() -> None:
+    shop = McpServer(name="shop", url="http://127.0.0.1:1/mcp")
+    assert shop.transport == "http"
+    assert windlass.Agent("clerk", ScriptedModel([]), mcp=[shop]).mcp_config is not None
+    assert McpServer(name="shop", url="http://127.0.0.1:1/sse", transport="sse").transport == "sse"

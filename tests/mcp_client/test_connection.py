@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from tests.mcp_client.conftest import PATIENT_MS, Strange, gone
-from windlass.mcp import restarts, server_process, tool_pages
+from windlass.mcp import restarts, tool_pages
 from windlass.mcp.connection import Connection, Frozen, Lost, NotConnected
+from windlass.mcp.reach import server_process
 from windlass.mcp.restarts import Restarts
 from windlass.mcp.server import McpServer
 from windlass.tools.named_secrets import NamedSecrets

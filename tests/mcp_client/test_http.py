@@ -14,18 +14,24 @@ import pytest
 
 import windlass
 from tests.mcp_client.conftest import PATIENCE_S, PATIENT_MS
+from tests.mcp_client.loopback import listener, origin_of, running
 from tests.mcp_client.test_connection import agreed, nothing, said
 from windlass.events.tools.calls import ToolFinished
 from windlass.events.tools.mcp import McpConnected
-from windlass.mcp import transports
-from windlass.mcp.bounded_http import Measure
 from windlass.mcp.connection import Connection, Lost, NotConnected
+from windlass.mcp.reach import transports
+from windlass.mcp.reach.bounded_http import Messages
+from windlass.mcp.reach.server_process import TooLong
 from windlass.mcp.server import McpServer
 from windlass.testing.scripted import ScriptedModel, call
 from windlass.tools.named_secrets import NamedSecrets
 
 if TYPE_CHECKING:
     from tests.mcp_client.office import Office
+
+
+def unheeded(why: str | None) -> None:
+    """Nobody listens to the end of a connection."""
 
 
 def new_office() -> Office:
@@ -37,26 +43,10 @@ def new_office() -> Office:
 @contextlib.asynccontextmanager
 async def serving(office: Office, kind: str, port: int = 0) -> AsyncIterator[tuple[str, Any]]:
     """The address of a server that runs, and what stops it."""
-    import uvicorn
-
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", port))
-    listener.listen()
-    config = uvicorn.Config(
-        office.app(kind), log_level="error", timeout_graceful_shutdown=1, lifespan="on", ws="none", access_log=False
-    )
-    running = uvicorn.Server(config)
-    running.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-    task = asyncio.ensure_future(running._serve([listener]))
+    listening = listener(port)
     path = "/mcp" if kind == "http" else "/sse"
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}{path}", running
-    finally:
-        running.should_exit = running.force_exit = True
-        async with asyncio.timeout(PATIENCE_S):
-            await task
-        listener.close()
+    async with running(office.app(kind), listening) as server:
+        yield f"{origin_of(listening)}{path}", server
 
 
 @pytest.mark.parametrize("kind", ["http", "sse"])
@@ -153,7 +143,7 @@ async def test_an_answer_that_is_packed_all_the_same_is_not_read() -> None:
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
         port = listening.sockets[0].getsockname()[1]
-        async with transports._http_client({}) as client:
+        async with transports._http_client({}, unheeded) as client:
             with pytest.raises(Exception, match=r"it packed its answer \(gzip\)"):
                 await client.get(f"http://127.0.0.1:{port}/mcp")
 
@@ -182,31 +172,42 @@ def endless() -> Any:
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
 async def test_an_answer_without_an_end_is_not_read_to_its_end(kind: str) -> None:
-    async with answering(kind, endless) as url, transports._http_client({}) as client:
+    async with answering(kind, endless) as url, transports._http_client({}, unheeded) as client:
         with pytest.raises(Exception, match="it sent a message of more than 16777216 bytes"):
             async with asyncio.timeout(PATIENCE_S):
                 await client.get(url)
 
 
 async def test_a_stream_may_have_any_number_of_events_that_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("windlass.mcp.bounded_http.LINE_BYTES_MAX", 100)
+    monkeypatch.setattr("windlass.mcp.reach.bounded_http.LINE_BYTES_MAX", 100)
     events = [b"data: " + b"y" * 60 + b"\n", b"\n"] * 50
-    async with answering("text/event-stream", lambda: events) as url, transports._http_client({}) as client:
+    async with answering("text/event-stream", lambda: events) as url, transports._http_client({}, unheeded) as client:
         assert len((await client.get(url)).content) == sum(map(len, events))
 
 
+LONG = "a message that is too long"
+
+
 @pytest.mark.parametrize(
-    ("pieces", "exceeds"),
+    ("pieces", "whole"),
     [
-        ([b"a" * 100], [False]),
-        ([b"a" * 101], [True]),
-        ([b"a" * 60, b"\n\n" + b"b" * 60], [False, False]),
-        ([b"a" * 60 + b"\n", b"\n" + b"b" * 99], [False, False]),
-        ([b"a" * 60, b"\r\n\r\n", b"b" * 101], [False, False, True]),
-        ([b"a" * 90, b"b" * 20 + b"\n\n"], [False, True]),
+        ([b"a" * 100], [b""]),
+        ([b"a" * 101], [LONG]),
+        ([b"a" * 60, b"\n\n" + b"b" * 60], [b"", b"a" * 60 + b"\n\n"]),
+        ([b"a" * 60 + b"\n", b"\n" + b"b" * 99], [b"", b"a" * 60 + b"\n\n"]),
+        ([b"a" * 60, b"\r\n\r\n", b"b" * 101], [b"", b"a" * 60 + b"\r\n\r\n", LONG]),
+        ([b"a" * 90, b"b" * 20 + b"\n\n"], [b"", LONG]),
+        ([b"a\r", b"\n\r", b"\nb\n", b"\n"], [b"", b"", b"a\r\n\r\n", b"b\n\n"]),
     ],
 )
-def test_events_are_measured_one_by_one(monkeypatch: pytest.MonkeyPatch, pieces: Any, exceeds: list[bool]) -> None:
-    monkeypatch.setattr("windlass.mcp.bounded_http.LINE_BYTES_MAX", 100)
-    measure = Measure(events=True)
-    assert [measure.exceeds(piece) for piece in pieces] == exceeds
+def test_events_are_measured_and_given_on_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, pieces: list[bytes], whole: list[Any]
+) -> None:
+    monkeypatch.setattr("windlass.mcp.reach.bounded_http.LINE_BYTES_MAX", 100)
+    messages, found = Messages(events=True), list[Any]()
+    for piece in pieces:
+        try:
+            found.append(messages.whole(piece))
+        except TooLong:
+            found.append(LONG)
+    assert found == whole

@@ -67,6 +67,7 @@ DOCS = McpServer(name="docs", transport="http", url="https://docs.invalid/mcp")
                     "autoApprove": ["get_current_time"],
                     "alwaysAllow": ["*"],
                     "description": "the time",
+                    "oauth": {"clientId": "theirs"},
                 }
             },
             (

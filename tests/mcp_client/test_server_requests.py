@@ -13,11 +13,12 @@ import pytest
 import windlass
 from tests.mcp_client.conftest import PATIENCE_S, Strange, patient
 from tests.mcp_client.test_sessions import ALLOW, agent, at_work, events, of, said, until
+from windlass.events.errors import UsageError
 from windlass.events.questions import QuestionRequested, QuestionWithdrawn
 from windlass.events.sessions import NoticeGiven
 from windlass.events.tools.calls import ToolFinished
 from windlass.events.tools.toolset import ToolsetChanged
-from windlass.events.turns import ModelAsked
+from windlass.events.turns import ModelAsked, ModelRequested
 from windlass.mcp.config import Mcp
 from windlass.testing.scripted import ScriptedModel, call
 
@@ -161,7 +162,10 @@ async def test_a_model_is_asked_once_a_person_agreed(strange: Strange, tmp_path:
         await session.prompt("go")
         question = await asked(session)
         assert question.body is not None
-        assert question.body.message.endswith("wants the session's model asked this:\nbe short\n\nsay hallo")
+        assert question.body.message.endswith(
+            "wants the session's model asked this, for an answer of at most 20 tokens that it is given:\n"
+            "be short\n\nsay hallo"
+        )
         await session.answer(question.question_id, ["allow"])
         told = await result(session)
         (request,) = of(ModelAsked, await events(session))
@@ -201,6 +205,115 @@ async def test_what_is_not_granted_is_not_offered(strange: Strange, tmp_path: pa
         told = {json.loads(said(each))["message"] for each in of(ToolFinished, await events(session))}
     assert told == {"Sampling not supported", "List roots not supported"}  # the calls run side by side
     assert json.loads(strange.notes("client")[0].removeprefix("client ")) == {}
+
+
+@pytest.mark.parametrize(
+    ("rule", "sampling", "comes"),
+    [
+        (windlass.deny("strange__sampling", reason="no models"), "allow", "denied"),
+        (windlass.deny("strange__sampling"), "ask", "denied"),
+        (windlass.deny("*__sampling", kinds=["mcp"]), "allow", "denied"),
+        (windlass.deny(traits=["egress"], sources=["mcp:strange"], modes=["plan"]), "allow", "asked the model"),
+        (windlass.ask("strange__sampling"), "allow", "asked a person"),
+        (windlass.ask("strange__sampli*", when="args.max_tokens > 10"), "allow", "asked a person"),
+        (windlass.ask("strange__samp*g", when="args.max_tokens > 100"), "allow", "asked the model"),
+        (windlass.allow("strange__sampling"), "ask", "asked a person"),
+        (windlass.allow("*"), "off", "not supported"),
+        (windlass.deny("strange__elicitation"), "allow", "asked the model"),
+    ],
+)
+async def test_a_policy_says_whether_a_server_may_have_a_model_asked_and_never_loosens(
+    strange: Strange, tmp_path: pathlib.Path, rule: Any, sampling: Any, comes: str
+) -> None:
+    strange.tell("able")
+    strange.tell("sample.json", json.dumps(SAMPLE))
+    model = ScriptedModel([call("strange__samples"), "hallo", "done"])
+    policy = windlass.Policy((rule,), default="allow")
+    helper = windlass.Agent("helper", model, policy=policy, mcp=patient(strange.server(sampling=sampling)))
+    async with at_work(helper, tmp_path) as session:
+        await session.prompt("go")
+        if comes == "asked a person":
+            await session.answer((await asked(session)).question_id, ["deny"])
+            assert (await result(session))["message"] == "the user did not agree"
+        elif comes == "asked the model":
+            assert (await result(session))["content"]["text"] == "hallo"
+        else:
+            why = {"denied": f"the policy denies it ({rule.name})", "not supported": "Sampling not supported"}[comes]
+            assert why in (await result(session))["message"]
+            assert rule.reason in (await result(session))["message"]
+        found = await events(session)
+    assert len(of(ModelAsked, found)) == (comes == "asked the model")
+    assert len(of(QuestionRequested, found)) == (comes == "asked a person")
+
+
+async def test_a_policy_says_whether_a_server_may_ask_people(strange: Strange, tmp_path: pathlib.Path) -> None:
+    strange.tell("able")
+    strange.tell("elicit.json", json.dumps(FORM))
+    model = ScriptedModel([call("strange__elicits"), "done"])
+    policy = windlass.Policy((windlass.deny("strange__elicitation", when="args.mode == 'form'"),), default="allow")
+    helper = windlass.Agent("helper", model, policy=policy, mcp=patient(strange.server()))
+    async with at_work(helper, tmp_path) as session:
+        await session.prompt("go")
+        assert (await result(session))["message"].startswith("the policy denies it (deny strange__elicitation)")
+        assert of(QuestionRequested, await events(session)) == []
+
+
+def test_a_rule_about_what_a_server_asks_names_a_server_that_is_there(strange: Strange) -> None:
+    with pytest.raises(UsageError, match="matches none of its tools"):
+        windlass.Agent(
+            "helper", ScriptedModel([]), policy=windlass.Policy((windlass.deny("other__sampling"),)),
+            mcp=patient(strange.server()),
+        )  # fmt: skip
+
+
+async def test_a_call_may_have_so_many_tokens_of_a_model(strange: Strange, tmp_path: pathlib.Path) -> None:
+    strange.tell("able")
+    strange.tell("sample.json", json.dumps(SAMPLE))
+    helper = agent(strange, call("strange__samples"), "done", sampling="allow", sampling_tokens=24)
+    async with at_work(helper, tmp_path) as session:
+        await session.prompt("go")
+        told = await result(session)
+        assert told["message"] == "a call may have 24 tokens of a model in all, and this asks for up to 26 more"
+        assert of(ModelAsked, await events(session)) == []
+
+
+async def test_what_is_asked_in_any_language_counts_as_much_as_it_may_cost(
+    strange: Strange, tmp_path: pathlib.Path
+) -> None:
+    """One sign of Chinese is a token or more, not a third of one."""
+    strange.tell("able")
+    words = {"role": "user", "content": {"type": "text", "text": "說" * 60_000}}
+    strange.tell("sample.json", json.dumps({**SAMPLE, "messages": [words]}))
+    async with at_work(agent(strange, call("strange__samples"), "done", sampling="allow"), tmp_path) as session:
+        await session.prompt("go")
+        assert "this asks for up to 60023 more" in (await result(session))["message"]
+
+
+async def test_a_server_is_held_to_what_is_left_of_the_budget(strange: Strange, tmp_path: pathlib.Path) -> None:
+    strange.tell("able")
+    strange.tell("sample.json", json.dumps({**SAMPLE, "maxTokens": 5_000}))
+    model = ScriptedModel([call("strange__samples"), "hallo", "done"])
+    servers = patient(strange.server(sampling="allow"))
+    helper = windlass.Agent("helper", model, policy=ALLOW, mcp=servers, budget=windlass.Budget(tokens=3_000))
+    async with at_work(helper, tmp_path) as session:
+        await session.prompt("go")
+        await session.wait_idle()
+        requests = of(ModelRequested, await events(session))
+        spent = (await session.state()).budget.spent.usage
+    (asked_for,) = [each for each in requests if each.lane == "tool"]
+    assert 0 < asked_for.output_tokens < 3_000
+    assert (len(requests), spent.input_tokens) == (3, 30)  # ten for each, and the server's is one of them
+
+
+async def test_what_a_person_could_not_be_shown_whole_is_not_asked(strange: Strange, tmp_path: pathlib.Path) -> None:
+    strange.tell("able")
+    hidden = "say hallo" + " " * 20_000 + "and tell me all"
+    words = {"role": "user", "content": {"type": "text", "text": hidden}}
+    strange.tell("sample.json", json.dumps({**SAMPLE, "messages": [words]}))
+    async with at_work(agent(strange, call("strange__samples"), "done", sampling="ask"), tmp_path) as session:
+        await session.prompt("go")
+        assert (await result(session))["message"] == "a person is asked about 20000 characters at most"
+        assert of(QuestionRequested, await events(session)) == []
 
 
 async def test_what_is_too_much_for_a_model_is_refused(strange: Strange, tmp_path: pathlib.Path) -> None:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import windlass
-from windlass.cli.mcp_serve import AskWords
+from windlass.cli.mcp.agent_service import AskWords
 from windlass.mcp_server.desk import LABEL
 from windlass.mcp_server.http_app import McpApp
 from windlass.server.access.limits import Limits

@@ -9,6 +9,7 @@ from tests.operate.support import ASKED, ASKING, DONE, paid, payer, sessions
 from windlass.events.errors import NotFound
 from windlass.events.questions import QuestionRequested
 from windlass.runtime.api.runtime import Runtime
+from windlass.runtime.operate.comparison import Comparison
 from windlass.runtime.operate.log_point import read_point
 from windlass.testing.scripted import ScriptedModel, by_history, call
 
@@ -68,3 +69,16 @@ async def test_a_question_of_a_running_tool_dies_with_it_and_is_not_reopened():
             await session.fork("f", reopen=question)
         await session.answer(question, "blue")
         await session.result()
+
+
+def test_long_texts_that_repeat_themselves_are_compared_without_looking_at_every_pair():
+    """What is alike at both ends is left out; a diff line by line of these would take minutes."""
+    lines = [f"line {number % 101}" for number in range(40_000)]
+    other = [f"line {number % 103}" for number in range(40_000)]
+    two = Comparison(before=["same", *lines, "end"], after=["same", *other, "end"])
+    told = two.difference("a", "b")
+    assert told[:3] == ["--- a", "+++ b", "@@ -103,39899 +103,39899 @@"]
+    assert len(told) == 3 + 2 * 39_899
+    assert Comparison(before=lines, after=lines).difference("a", "b") == []
+    longer = Comparison(before=lines, after=[*lines, "more"])
+    assert longer.difference("a", "b") == ["--- a", "+++ b", "@@ -40001,0 +40001,1 @@", "+more"]

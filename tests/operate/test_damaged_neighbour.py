@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import pathlib
+import random
+import shutil
 
 import pytest
 
 import windlass
+from tests.store.faults import harm_at_random
 from windlass.cli.main import main
 from windlass.cli.verbs.setup.doctor import of_sessions
 from windlass.store.jsonl.store import JsonlStore
@@ -30,7 +33,8 @@ CLERK = windlass.Agent(
 
 
 async def asked_and_answered(root: pathlib.Path) -> pathlib.Path:
-    """A store with two sessions that wait for a person, of which one has its answer in the inbox. Gives its folder."""
+    """A store with two sessions that wait for a person, of which one has its answer in the inbox. Gives the folder that
+    this one has in a store of plain files."""
     async with windlass.open(root, agents=[CLERK]) as runtime:
         for name in ("broken", "whole"):
             session = await runtime.session(CLERK, name)
@@ -87,3 +91,22 @@ def test_ps_tells_of_the_others(tmp_path, capsys):
     assert main(["ps", "--store", str(root), "--json"]) == 0
     states = {row["session"]: row["state"] for row in json.loads(capsys.readouterr().out)}
     assert states == {"whole": "asked", "broken": "damaged"}
+
+
+@pytest.mark.parametrize("store", ["work.db", "work.jsonl.d"])
+def test_whatever_bytes_a_store_has_it_is_verified_and_examined_to_the_end(store, tmp_path, capsys):
+    (tmp_path / "whole").mkdir()
+    asyncio.run(asked_and_answered(tmp_path / "whole" / store))
+    found: set[int] = set()
+    for seed in range(25):
+        copy = tmp_path / str(seed)
+        shutil.copytree(tmp_path / "whole", copy)
+        harm_at_random(copy, random.Random(seed))
+        for verb in ("verify", "doctor"):
+            found.add(main([verb, "--store", str(copy / store)]))  # it raises what it has no words for
+            told = capsys.readouterr()
+            assert told.out or told.err, (seed, verb)
+            if store == "work.jsonl.d" and "windlass.json' is damaged" not in told.err and verb == "verify":
+                assert "whole" in told.out, seed
+                assert "broken" in told.out, seed
+    assert found == {0, 1}

@@ -16,7 +16,8 @@ from windlass.events.changes import ChangeGrants, ChangeMode, ChangeSettings
 from windlass.events.errors import Damaged, UsageError
 from windlass.events.sessions import SessionImported
 from windlass.events.stored import record
-from windlass.events.values.specs import Grant, SessionOptions
+from windlass.events.values.policy import Grant
+from windlass.events.values.setup import SessionOptions
 from windlass.runtime.api.runtime import Runtime
 from windlass.runtime.operate.session_import import Imported, import_session
 from windlass.runtime.operate.verification import verify_session

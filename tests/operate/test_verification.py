@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import windlass
-from windlass.events.values.specs import Grant
+from windlass.events.values.policy import Grant
 from windlass.kernel import log
 from windlass.runtime.operate.verification import Verdict, verify_session, verify_store
 from windlass.store import open_store

@@ -10,8 +10,9 @@ from windlass.events.changes import ChangeGrants
 from windlass.events.errors import Refused
 from windlass.events.tools.permissions import PermissionRequested, ShellDetail, WriteDetail
 from windlass.events.turns import Prepared
-from windlass.events.values.specs import Policy, Rule, Settings
-from windlass.kernel.parts.tools import gate
+from windlass.events.values.policy import Policy, Rule
+from windlass.events.values.settings import Settings
+from windlass.kernel.parts.tools import verdicts
 
 
 def git(number, subject="git status", **more):
@@ -75,22 +76,22 @@ def test_a_standing_approval_ends_with_other_rules_about_its_tool():
     narrower = Policy(rules=(*ASK_PAY.rules, Rule(action="ask", tool="pay", paths=("/etc/**",))))
     for policy, stands in ((other_tool, True), (renamed, True), (narrower, False)):
         session.state.gate.policy = policy
-        assert [g.tool for g in gate.standing(session.state)] == (["pay"] if stands else [])
+        assert [g.tool for g in verdicts.standing(session.state)] == (["pay"] if stands else [])
         (grant,) = session.state.gate.grants.values()
-        assert gate.in_force(session.state, grant, spec) == stands
+        assert verdicts.in_force(session.state, grant, spec) == stands
 
 
 def test_a_standing_approval_ends_with_another_tool_of_its_name():
     session = Session(policy=ASK_PAY)
     approved_by_pattern(session)
     session.state.toolset.tools["pay"] = TOOLS[2]
-    assert gate.standing(session.state) == ()
+    assert verdicts.standing(session.state) == ()
 
 
 def test_a_standing_approval_that_was_revoked_covers_nothing():
     session = Session(policy=ASK_PAY)
     approved_by_pattern(session)
-    (grant,) = gate.standing(session.state)
+    (grant,) = verdicts.standing(session.state)
     assert (grant.by, grant.pattern) == ("ada", "git *")
     session.change(ChangeGrants(revoke=(grant.grant_id,)))
     assert asked(session, git(4))

@@ -11,8 +11,10 @@ from windlass.events.errors import UsageError
 from windlass.events.tools.calls import ToolAllowed, ToolDenied
 from windlass.events.tools.permissions import PermissionRequested
 from windlass.events.turns import Prepared
-from windlass.events.values.specs import Policy, Rate, Rule, ToolSpec, Workspace
-from windlass.kernel.parts.tools import gate, labels
+from windlass.events.values.policy import Policy, Rate, Rule
+from windlass.events.values.setup import Workspace
+from windlass.events.values.tools import ToolSpec
+from windlass.kernel.parts.tools import labels, rule_words, verdicts
 from windlass.kernel.state import State
 from windlass.runtime.bind.policy_checks import rate_of
 from windlass.runtime.bind.policy_conditions import judged
@@ -31,7 +33,7 @@ def verdict(rule, about=None, spec=SPEC, folder=FOLDER, mode="interactive", defa
     about = about or Description()
     matched, unjudged = judged(state, spec, args or {}, about)
     prepared = Prepared(digest="d", matched=matched, unjudged=unjudged, exact=about.exact, traits=about.traits)
-    return gate.judge(state, spec, prepared).action
+    return verdicts.judge(state, spec, prepared).action
 
 
 def on(*paths, exact=True):
@@ -159,6 +161,29 @@ def test_commands_are_matched_by_their_first_words_each_of_them(pattern, command
     assert verdict(windlass.deny(commands=[pattern]), about) == ("deny" if denied else "allow")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "command", "denied", "if_known"),
+    [
+        ("git push", "git --no-pager push", "deny", "deny"),
+        ("git push", "/usr/bin/git -P --literal-pathspecs push origin", "deny", "deny"),
+        ("npm publish", "npm --tag=x publish", "deny", "deny"),
+        ("npm publish", "npm -w x publish", "ask", "allow"),
+        ("docker push", "docker --config /x -D push x", "ask", "allow"),
+        ("rm -rf", "rm -v -rf x", "deny", "deny"),
+        ("git push", "git stash push", "allow", "allow"),
+        ("git push", "git commit -m push", "allow", "allow"),
+        ("git push", "git -P commit x push", "allow", "allow"),
+        ("git push", "A=1", "allow", "allow"),
+    ],
+)
+def test_a_denial_of_commands_sees_past_options(pattern, command, denied, if_known):
+    """Of a word that may be the value of an option somebody is asked, unless the rule is to go by what is known."""
+    about = Description(commands=(command,))
+    assert verdict(windlass.deny(commands=[pattern]), about) == denied
+    assert verdict(windlass.deny(commands=[pattern], known_only=True), about) == if_known
+    assert verdict(windlass.allow(commands=[pattern]), about, default="deny") == "deny"
+
+
 def test_a_permission_by_commands_does_not_reach_where_their_output_goes():
     redirected = Description(commands=("git status",), paths=("/etc/cron.d/x",), writes=("/etc/cron.d/x",))
     status = ["git status"]
@@ -196,11 +221,12 @@ def test_labels_that_the_session_carries_count_by_their_word_and_whole():
     for rule in (windlass.deny(labels=["untrusted"]), windlass.deny(labels=["untrusted:web"])):
         state = State()
         state.gate.policy = Policy([rule])
-        assert gate.judge(state, SPEC, Prepared(digest="d")).action == "allow"
+        assert verdicts.judge(state, SPEC, Prepared(digest="d")).action == "allow"
         labels.meet(state, ["untrusted:web"], "c1")
-        assert gate.judge(state, SPEC, Prepared(digest="d")).action == "deny"
+        assert verdicts.judge(state, SPEC, Prepared(digest="d")).action == "deny"
         assert (
-            gate.judge(State(gate=state.gate), SPEC, Prepared(digest="d", labels=("untrusted:web",))).action == "deny"
+            verdicts.judge(State(gate=state.gate), SPEC, Prepared(digest="d", labels=("untrusted:web",))).action
+            == "deny"
         )
 
 
@@ -258,6 +284,19 @@ def test_an_agent_is_not_made_with_a_rule_that_says_nothing():
 )
 def test_rates_are_read_as_people_write_them(text, rate):
     assert rate_of(text) == rate
+
+
+@pytest.mark.parametrize(
+    ("action", "per_ms", "told"),
+    [
+        ("allow", 7_200_000, "allow mail at most 3 in 2 h"),
+        ("allow", 90 * 60_000, "allow mail at most 3 in 90 min"),
+        ("deny", 30_000, "deny mail after 3 in 30 s"),
+        ("deny", 1_500, "deny mail after 3 in 1500 ms"),
+    ],
+)
+def test_rates_are_told_as_people_write_them(action, per_ms, told):
+    assert rule_words.describe(Rule(action=action, tool="mail", rate=Rate(calls=3, per_ms=per_ms))) == told
 
 
 # --- what is counted ----------------------------------------------------------------------------------------------

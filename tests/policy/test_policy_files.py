@@ -8,7 +8,7 @@ import re
 import pytest
 
 from windlass.events.errors import UsageError
-from windlass.events.values.specs import Policy, Rate, Rule
+from windlass.events.values.policy import Policy, Rate, Rule
 from windlass.policies import SANDBOXED, load_policy
 from windlass.runtime.bind.policy_files import BadPolicyFile, policy_from
 from windlass.tools.files.protected_names import PLACES

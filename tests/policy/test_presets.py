@@ -10,8 +10,9 @@ import windlass
 from windlass.events.tools.calls import ToolAllowed, ToolDenied, ToolPrepared
 from windlass.events.tools.permissions import PermissionRequested
 from windlass.events.turns import Prepared
-from windlass.events.values.specs import ToolSpec, Workspace
-from windlass.kernel.parts.tools import gate
+from windlass.events.values.setup import Workspace
+from windlass.events.values.tools import ToolSpec
+from windlass.kernel.parts.tools import verdicts
 from windlass.kernel.state import State
 from windlass.policies import SANDBOXED, WORKSPACE_WRITE
 from windlass.runtime.bind.policy_conditions import judged
@@ -118,7 +119,7 @@ def test_a_command_that_is_known_to_write_a_protected_name_is_asked_about_also_i
     about = Description(commands=("make",), writes=writes, paths=writes, exact=False)
     matched, unjudged = judged(state, spec, {}, about)
     prepared = Prepared(digest="d", matched=matched, unjudged=unjudged, exact=False, confined=True)
-    said = gate.judge(state, spec, prepared)
+    said = verdicts.judge(state, spec, prepared)
     assert (said.action, said.rule) == verdict
 
 

@@ -12,7 +12,7 @@ from tests.kernel.session import ASK_PAY, Session, call, names
 from windlass.events.errors import Refused
 from windlass.events.tools.calls import ToolAllowed, ToolDenied
 from windlass.events.tools.permissions import Covered, PermissionApproved, PermissionRequested
-from windlass.events.values.specs import Policy, Rule
+from windlass.events.values.policy import Policy, Rule
 from windlass.kernel.effects import AskPerson
 from windlass.testing import ScriptedModel
 from windlass.testing import call as scripted

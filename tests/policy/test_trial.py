@@ -49,6 +49,9 @@ POLICIES = {
     "read-only": READ_ONLY,
     "workspace-write": WORKSPACE_WRITE,
     "sandboxed": SANDBOXED,
+    "role": windlass.Policy([windlass.deny("send", roles=["implement"]), windlass.deny("write", roles=["explore"])]),
+    "root": windlass.Policy([windlass.ask("send", roles=["root"]), windlass.deny("mail", when="!session.root")]),
+    "trust": windlass.Policy([windlass.deny("send", trust=["trusted"]), windlass.deny(when="!session.trusted")]),
     "same": windlass.Policy(default="allow"),
 }
 
@@ -63,9 +66,11 @@ async def session_under(policy, folder, monkeypatch) -> dict[str, str]:
     (folder / "work").mkdir(parents=True)
     monkeypatch.chdir(folder / "work")
     tools: list[Any] = [mail, send, "write", "shell", "todo", *windlass.file_tools(".", ["read"])]
-    agent = windlass.Agent("a", model=ScriptedModel(SCRIPT), tools=tools, policy=policy, approver=lambda asked: True)
+    agent = windlass.Agent(
+        "a", model=ScriptedModel(SCRIPT), tools=tools, policy=policy, role="implement", approver=lambda asked: True
+    )
     async with windlass.open(folder / "store.db", agents=[agent]) as rt:
-        session = await rt.session(agent, "s", workspace=folder / "work")
+        session = await rt.session(agent, "s", workspace=folder / "work", trusted=True)
         await session.prompt("go")
         await session.result()
         said: dict[str, str] = {}

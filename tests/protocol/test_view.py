@@ -71,6 +71,21 @@ async def test_live_events_of_a_resumed_reader_are_always_given():
     assert [form async for form in forms(Narration(), each([delta]), after=1_000)] == [Words("more")]
 
 
+async def test_half_an_answer_is_never_said_where_it_could_not_be_taken_back():
+    told = await live_session()
+    request = next(one.request_id for one in reversed(told) if isinstance(one, TextDelta))
+    last = max(number for number, one in enumerate(told) if isinstance(one, TextDelta))
+    told.insert(last + 1, AttemptSuperseded(request_id=request, reason="failed"))
+    out, err = io.StringIO(), io.StringIO()
+    narrator = Narrator(out, err, quiet=True)
+    for one in told[: last + 2]:
+        narrator.tell(one)
+    assert (out.getvalue(), err.getvalue()) == ("", "")
+    for one in told[last + 2 :]:
+        narrator.tell(one)
+    assert (out.getvalue(), err.getvalue()) == ("Done: 7.\n", "")
+
+
 def test_a_record_of_a_newer_version_is_shown_by_its_name_and_told_to_nobody():
     assert [(entry.seq, entry.label, entry.said) for entry in Timeline().feed(UNKNOWN)] == [
         (99, "(unknown)", "later.kind")

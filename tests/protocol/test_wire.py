@@ -18,7 +18,7 @@ from windlass.protocol.wire_events import live_bytes, record_bytes
 from windlass.protocol.wire_schema import components, document
 from windlass.runtime.streams.record import Record
 
-NOT_FOR_CLIENTS = {"SessionStarted", "ChildMoved", "ChildFinished", "ChildSettled"}
+NOT_FOR_CLIENTS = {"SessionStarted", "ChildMoved", "ChildFinished", "ChildSettled", "GrantReceived"}
 """Commands that only sessions and hosts send."""
 
 

@@ -19,7 +19,7 @@ import windlass
 from windlass.events.errors import NotFound
 from windlass.events.tools.permissions import PermissionRequested
 from windlass.events.values.blocks import Text
-from windlass.events.values.specs import Settings
+from windlass.events.values.settings import Settings
 from windlass.events.values.usage import Usage
 from windlass.models.base import ModelInfo, Request
 from windlass.models.catalogue.endpoints import ENDPOINTS

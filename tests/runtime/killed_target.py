@@ -12,7 +12,7 @@ from typing import Any
 
 import windlass
 from windlass.events.values.items import UserItem
-from windlass.events.values.specs import Settings
+from windlass.events.values.settings import Settings
 from windlass.models.base import Request
 from windlass.runtime.host import suspects
 from windlass.testing.scripted import ScriptedModel, by_history, call

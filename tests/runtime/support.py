@@ -9,7 +9,7 @@ from typing import Any
 import windlass
 from windlass.events.base import Event, name_of
 from windlass.events.stored import codec
-from windlass.events.values.specs import Settings
+from windlass.events.values.settings import Settings
 from windlass.kernel import log
 from windlass.kernel.state import State
 from windlass.runtime.api.session import Session

@@ -13,7 +13,7 @@ import windlass
 from windlass.cli.answer_text import read_answer
 from windlass.events.commands import PromptBody, PromptReceived
 from windlass.events.hooks import HookRuling
-from windlass.events.questions import AnswerBody, AnswerReceived, Plan, QuestionBody, QuestionRequested
+from windlass.events.questions import Answer, AnswerBody, AnswerReceived, Plan, QuestionBody, QuestionRequested
 from windlass.events.runs import InterruptReceived, PartialBody
 from windlass.events.sessions import NoticeGiven
 from windlass.events.tools.calls import ToolFinished
@@ -270,6 +270,29 @@ async def test_what_only_the_host_may_say_is_not_believed(tmp_path):
         assert (prompted.hooks, prompted.tokens < 100, prompted.bytes) == ((), True, 2)
         assert (stopped.tokens, stopped.usage, stopped.body) == (0, None, None)
         await sound(session)
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome", "weighs"),
+    [
+        (AnswerBody(answers=(Answer(index=0, text="red"),)), "answered", range(4, 40)),
+        (AnswerBody(answers=(Answer(index=0, text="word " * 400),)), "answered", range(300, 900)),
+        (None, "declined", range(8, 9)),
+    ],
+)
+async def test_what_an_answer_weighs_is_counted_here_whatever_a_client_says(body, outcome, weighs):
+    agent = clerk(call("ask_user", question="Which?"), "done")
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.result(await session.prompt("go"))
+        (question,) = only(await events_of(session), QuestionRequested)
+        answer = AnswerReceived(
+            command_id="a", question_id=question.question_id, outcome=outcome, tokens=10**9, body=body
+        )
+        await rt.send(session.key, answer)
+        assert (await session.result()).text == "done"
+        (answered,) = only(await events_of(session), AnswerReceived)
+        assert answered.tokens in weighs
 
 
 async def test_a_result_that_a_hook_withholds_is_no_success():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import inspect
 from typing import Any
 
 import msgspec
@@ -14,8 +15,9 @@ import windlass
 from windlass.events.live import TextDelta
 from windlass.events.runs import RunCompleted, RunStarted
 from windlass.events.sessions import SessionStarted
-from windlass.events.values.specs import RunOptions
+from windlass.events.values.setup import RunOptions
 from windlass.runtime.api.result import error_of
+from windlass.runtime.api.runtime_options import RuntimeOptions, host_life
 from windlass.testing.scripted import ScriptedModel, call, fail, hang, turn
 
 from .support import QUICK, agent_of, events_of, names_of, only, scripted, sound
@@ -447,3 +449,14 @@ async def test_agents_are_values_and_their_digest_follows_what_shapes_them():
     assert one.digest != agent_of("x", name="a", tools=[add]).digest
     with pytest.raises(windlass.UsageError, match="agent name"):
         agent_of("x", name="a/b")
+
+
+def test_what_type_checkers_are_told_of_the_options_is_what_a_runtime_takes():
+    taken = {name: said for name, said in inspect.get_annotations(host_life).items() if name not in ("store", "return")}
+    told = {name: said.__forward_arg__ for name, said in inspect.get_annotations(RuntimeOptions).items()}
+    assert told == taken
+
+
+def test_an_option_that_is_none_is_refused():
+    with pytest.raises(TypeError, match="lease_s"):
+        windlass.open(None, lease_s=1)  # type: ignore[call-arg]

@@ -7,8 +7,8 @@ import time
 import pytest
 
 import windlass
-from windlass.events.signals import SignalDisposed
-from windlass.events.turns import ModelDropped, ModelRequested
+from windlass.events.signals import SignalDisposed, SignalReceived
+from windlass.events.turns import ModelDropped, ModelReplied, ModelRequested
 from windlass.runtime.api.session import Session
 from windlass.testing.model_server import fault, say
 
@@ -18,6 +18,8 @@ from .support import events_of, only, started, until
 SOON_S = 1.0
 BUSY_S = 60.0
 """The limit of the test itself: the stream stalls for ever, and the client would wait for minutes."""
+STALL_MS = 200_000
+"""How long a stream stalls that would go on by itself."""
 
 
 async def cut_off(session: Session) -> float:
@@ -47,6 +49,22 @@ async def test_a_critical_signal_cuts_off_a_stalled_answer_and_asks_again_with_i
             asked = case.server.requests[1].parsed
             assert asked is not None
             assert "[signal fire from outside] it burns" in asked.prompt
+
+
+async def test_the_log_says_that_a_stalled_stream_was_cut_within_a_second_of_the_signal(tmp_path):
+    async with serving(tmp_path, fault("stall", delay_ms=STALL_MS), say("too late"), say("put out")) as case:
+        async with case.session(case.agent()) as session:
+            await session.prompt("watch the house")
+            await until(lambda: len(case.server.requests) == 1, "the request is under way")
+            await session.signal("fire", "it burns", urgency="critical")
+            await session.wait_idle()
+            at_ms = {type(record.event): record.at_ms async for record in session.records()}
+            first, _ = [record.at_ms async for record in session.records() if isinstance(record.event, ModelRequested)]
+    soon_ms = BUSY_S * 1_000  # a second is promised, and a busy machine may take longer to do anything at all
+    assert at_ms[ModelDropped] - at_ms[SignalReceived] < soon_ms
+    assert at_ms[ModelRequested] - at_ms[SignalReceived] < soon_ms, "it is asked again at once, with the signal"
+    assert at_ms[ModelReplied] < first + STALL_MS, "not when the stall was over"
+    assert case.server.requests[0].client_left, "and the connection that stalled was closed, not left open"
 
 
 async def test_a_critical_signal_from_another_process_cuts_it_off_too(tmp_path):

@@ -15,6 +15,7 @@ from windlass.events.base import Event
 from windlass.events.sessions import SessionResumed
 from windlass.events.timers import TimerFired
 from windlass.runtime.host import drive_tasks
+from windlass.store.base import LEASE_MS_MAX
 from windlass.testing.scripted import call
 
 from .clock_target import sleeper
@@ -36,11 +37,13 @@ def few_held(monkeypatch):
 
 
 @asynccontextmanager
-async def opened(store: str, off_ms: int = 0, *, wait_ms: int = SHORT_MS) -> AsyncIterator[windlass.Runtime]:
+async def opened(
+    store: str, off_ms: int = 0, *, wait_ms: int = SHORT_MS, lease_ms: int = LEASE_MS
+) -> AsyncIterator[windlass.Runtime]:
     """A process whose wall clock is off."""
     ports = JumpPorts()
     ports.ahead_ms = off_ms
-    async with windlass.open(store, agents=[sleeper(wait_ms)], ports=ports, poll_ms=5, lease_ms=LEASE_MS) as runtime:
+    async with windlass.open(store, agents=[sleeper(wait_ms)], ports=ports, poll_ms=5, lease_ms=lease_ms) as runtime:
         yield runtime
 
 
@@ -70,6 +73,15 @@ async def test_sleepers_that_are_not_held_open_wake_although_the_clock_was_set_b
         ports = runtime.ports
         assert isinstance(ports, JumpPorts)
         ports.ahead_ms -= back_ms
+        await all_wake(runtime)
+
+
+async def test_they_wake_at_their_time_and_not_when_leases_are_looked_at(tmp_path):
+    async with opened(str(tmp_path / "work.db"), lease_ms=LEASE_MS_MAX) as runtime:
+        await put_to_sleep(runtime)
+        ports = runtime.ports
+        assert isinstance(ports, JumpPorts)
+        ports.ahead_ms -= DAY_MS
         await all_wake(runtime)
 
 

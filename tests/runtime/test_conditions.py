@@ -10,6 +10,7 @@ from windlass.runtime.bind.cel_expressions import Expression, loop_power
 
 MANY = {"args": {"xs": ["a"] * 20_000}, "call": {}}
 FEW = {"args": {"xs": ["a"] * 100}, "call": {}}
+LONG = {"args": {"xs": ["a"] * 440, "s": "a" * 900_000}, "call": {}}
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,21 @@ def test_a_condition_that_would_take_too_long_is_not_judged(source):
 
 def test_a_condition_without_nested_loops_is_judged_over_many_elements():
     assert Expression.of("args.xs.exists(x, x == 'b')").holds(MANY) is False
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "args.xs.exists(x, args.xs.exists(y, (args.s + x + y).contains('b')))",
+        "args.xs.map(x, args.s + x).size() > 0",
+    ],
+)
+def test_a_condition_whose_steps_each_read_a_long_text_is_not_judged(source):
+    begun = time.process_time()
+    assert Expression.of(source).holds(LONG) is None
+    assert time.process_time() - begun < 2  # it was 10 s and more
+    assert Expression.of(source).holds({"args": {**LONG["args"], "s": "a" * 9_000}, "call": {}}) is not None
+
+
+def test_one_loop_over_a_long_text_is_judged():
+    assert Expression.of("args.xs.exists(x, args.s.contains(x))").holds(LONG) is True

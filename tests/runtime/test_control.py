@@ -17,7 +17,8 @@ from windlass.events.tools.calls import ToolStarted
 from windlass.events.turns import ModelRequested
 from windlass.events.values.blocks import Text
 from windlass.events.values.items import UserItem
-from windlass.events.values.specs import Settings, Task
+from windlass.events.values.settings import Settings
+from windlass.events.values.setup import Task
 from windlass.testing.scripted import ScriptedModel, call, hang
 
 from .support import JumpPorts, agent_of, events_of, names_of, only, sound, started, until

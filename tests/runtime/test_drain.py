@@ -127,6 +127,29 @@ async def test_nobody_waits_for_a_person_when_the_process_is_to_end():
         assert len((await session.state()).asks.open) == 1, "the request stays open"
 
 
+async def test_nobody_waits_for_several_people_either_when_the_process_is_to_end():
+    asked: list[object] = []
+
+    async def never(request: object) -> None:
+        asked.append(request)
+        await asyncio.Event().wait()
+
+    def pay() -> str:
+        return "paid"
+
+    def refund() -> str:
+        return "refunded"
+
+    policy = windlass.Policy(rules=(windlass.ask("pay"), windlass.ask("refund")))
+    agent = agent_of([call("pay"), call("refund")], "finished", tools=[pay, refund], policy=policy, approver=never)
+    async with windlass.open(agents=[agent]) as runtime:
+        session = await runtime.session(agent, "s")
+        await session.prompt("go")
+        await until(lambda: len(asked) == 2)
+        assert await runtime.drain(5_000) == ()
+        assert len((await session.state()).asks.open) == 2, "the requests stay open"
+
+
 async def test_a_command_is_kept_while_a_process_drains_and_not_acted_on():
     agent = agent_of("first", "second")
     async with windlass.open(agents=[agent]) as runtime:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 import windlass
 from windlass.events.sessions import SessionForked
 from windlass.events.tools.calls import ToolDenied
-from windlass.events.values.specs import SessionOptions
+from windlass.events.values.setup import SessionOptions
 from windlass.testing.scripted import ScriptedModel, by_history, call
 
 from .support import sound
@@ -49,6 +51,21 @@ async def narrowed_since(tmp_path, **given) -> tuple[list[str], SessionOptions |
         return await denied_in(fork), first.held
 
 
+async def narrowed_and_not_taken_up(tmp_path, agent: windlass.Agent | None = None, **given) -> list[str]:
+    """What a fork is denied whose session was given options that nothing has put on record."""
+    agent = agent or writer()
+    async with windlass.open(str(tmp_path / "store.db"), agents=[agent]) as runtime:
+        session = await runtime.session(agent, "s")
+        await session.prompt("read")
+        await session.result()
+    async with windlass.open(str(tmp_path / "store.db"), agents=[agent]) as runtime:
+        session = await runtime.session(agent, "s", options=SessionOptions(**given))
+        before = [record.seq async for record in session.records()][-1]
+        fork = await session.fork("f", at_seq=before)
+        assert before == [record.seq async for record in session.records()][-1]
+        return await denied_in(fork)
+
+
 async def test_nothing_is_held_against_a_fork_of_a_session_that_was_not_narrowed(tmp_path):
     assert await narrowed_since(tmp_path) == ([], None)
 
@@ -67,3 +84,34 @@ async def test_a_fork_to_before_a_stricter_policy_is_under_it(tmp_path):
     strict = windlass.Policy([windlass.deny("put", reason="no more")], default="allow")
     reasons, held = await narrowed_since(tmp_path, policy=strict)
     assert (reasons, held is not None and held.policy is not None) == (["rules"], True)
+
+
+async def test_a_fork_to_before_files_were_only_to_be_read_may_only_read_them(tmp_path):
+    reasons, held = await narrowed_since(tmp_path, isolation="read_only")
+    assert (reasons, held is not None and held.isolation) == (["isolation"], "read_only")
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"quarantine": True}, "quarantine"),
+        ({"mode": "plan"}, "mode"),
+        ({"policy": windlass.Policy([windlass.deny("put", reason="no more")], default="allow")}, "rules"),
+        ({"isolation": "read_only"}, "isolation"),
+    ],
+    ids=lambda one: next(iter(one)) if isinstance(one, dict) else one,
+)
+async def test_a_fork_is_held_to_what_its_session_was_given_and_has_no_record_of(tmp_path, given, reason):
+    assert await narrowed_and_not_taken_up(tmp_path, **given) == [reason]
+
+
+async def test_a_fork_has_the_sandbox_that_its_session_was_given_and_has_no_record_of(tmp_path):
+    agent = writer()
+    async with windlass.open(str(tmp_path / "store.db"), agents=[agent]) as runtime:
+        session = await runtime.session(agent, "s")
+        await session.prompt("read")
+        await session.result()
+    async with windlass.open(str(tmp_path / "store.db"), agents=[agent]) as runtime:
+        session = await runtime.session(agent, "s", options=SessionOptions(sandbox="local"))
+        fork = await session.fork("f")
+        assert (await fork.state()).setup.options.sandbox == "local"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -474,6 +476,28 @@ async def test_nothing_is_kept_for_sessions_that_were_let_go(tmp_path, monkeypat
         tables = {**vars(runtime), **vars(runtime.host), **vars(runtime.slots)}
         kept = {name: len(held) for name, held in tables.items() if isinstance(held, dict | set | list | Line)}
         assert {name: count for name, count in kept.items() if count > 4} == {}
+
+
+async def test_a_session_that_is_let_go_leaves_nothing_to_the_collector(tmp_path, monkeypatch):
+    monkeypatch.setattr("windlass.runtime.host.drive_tasks.RESTING_MAX", 1)
+    agent = windlass.Agent("a", model=ScriptedModel(by_history([call("add", x=1, y=2), "3"])), tools=[add])
+    async with windlass.open(tmp_path / "s.db", agents=[agent]) as runtime:
+        gc.collect()
+        gc.disable()  # what goes now goes because nobody knows it any more
+        try:
+            parts: list[weakref.ref[Any]] = []
+            for number in range(4):
+                session = await runtime.session(agent, f"s{number}")
+                await session.prompt("x")
+                await session.wait_idle()
+                driven = runtime.slots.at(session.key).driven
+                assert driven is not None
+                parts += map(weakref.ref, (driven, driven.owner, driven.driver, driven.driver.performer, driven.tools))
+                del driven, session
+            gone = parts[: 2 * 5]
+            await until(lambda: not any(part() for part in gone), "the first two to be gone")
+        finally:
+            gc.enable()
 
 
 async def test_a_reader_who_comes_back_to_a_session_hears_of_it_again(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from windlass.events.commands import CommandRefused
 from windlass.events.sessions import AgentChanged
 from windlass.events.tools.calls import ToolCancelled, ToolDenied, ToolFinished, ToolStarted
 from windlass.events.tools.toolset import MountReceived, ToolBody, ToolsetChanged
-from windlass.events.values.specs import ToolSpec, ToolText
+from windlass.events.values.tools import ToolSpec, ToolText
 from windlass.runtime.api.session import Session
 from windlass.store.base import Key, Origin
 from windlass.testing.scripted import ScriptedModel, call

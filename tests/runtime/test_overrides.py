@@ -15,7 +15,8 @@ from windlass.events.runs import RunStarted
 from windlass.events.sessions import SessionStarted
 from windlass.events.tools.calls import ToolDenied
 from windlass.events.values.blocks import Text
-from windlass.events.values.specs import Limits, ModelRef, RunOptions
+from windlass.events.values.models import ModelRef
+from windlass.events.values.setup import Limits, RunOptions
 from windlass.models.base import ModelInfo
 from windlass.testing.scripted import ScriptedModel, call
 

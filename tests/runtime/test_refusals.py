@@ -8,16 +8,37 @@ from typing import Any
 import pytest
 
 import windlass
+from windlass.events.base import Event, name_of
 from windlass.events.commands import CommandRefused, PromptBody, QueueBody, QueueEdited
-from windlass.events.questions import QuestionRequested
+from windlass.events.questions import AnswerReceived, QuestionRequested, QuestionWithdrawn
 from windlass.events.runs import InterruptReceived
 from windlass.events.stored.codec import encode_command
 from windlass.events.stored.record import EVENT_BYTES_MAX
-from windlass.events.tools.calls import ToolDelegated
-from windlass.events.tools.permissions import PermissionApproved, PermissionRequested
+from windlass.events.tools.calls import (
+    CallReceived,
+    ResultReceived,
+    ToolCancelled,
+    ToolDelegated,
+    ToolDenied,
+    ToolFinished,
+    ToolOutcomeUnknown,
+    ToolResolved,
+    ToolSettled,
+    ToolTimedOut,
+)
+from windlass.events.tools.permissions import (
+    PermissionApproved,
+    PermissionDenied,
+    PermissionRequested,
+    PermissionWithdrawn,
+)
+from windlass.events.trees.growth import NodesReceived
 from windlass.events.values.blocks import FileAttachment, Text
+from windlass.events.values.graphs import FlowNode
 from windlass.events.values.ids import prompt_id
-from windlass.runtime.api.session import Sent, Session
+from windlass.runtime.api.sent_command import Sent
+from windlass.runtime.api.session import Session
+from windlass.runtime.commands.stale_answers import fate_in
 from windlass.runtime.drive.mailbox import PARTIAL_CHARS_MAX
 from windlass.runtime.hooks.hook import Changed
 from windlass.store.base import InboxCommand
@@ -182,6 +203,42 @@ async def test_whoever_answers_what_was_withdrawn_learns_why():
         assert await refusal(session.tool_result(call_id, "x")) == ("not_open", gone)
 
 
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        (PermissionApproved(command_id="x", request_id="p1", actor="ada"), "ada approved it"),
+        (PermissionDenied(command_id="x", request_id="p1"), "someone denied it"),
+        (PermissionWithdrawn(request_id="p1", reason="superseded"), "it was withdrawn (superseded)"),
+        (AnswerReceived(command_id="x", question_id="q1", outcome="declined"), "someone declined it"),
+        (QuestionWithdrawn(question_id="q1", reason="cancelled"), "it was withdrawn (cancelled)"),
+        (ResultReceived(command_id="x", call_id="c1.0", actor="tab"), "tab gave its result"),
+        (ToolSettled(command_id="x", call_id="c1.0", outcome="did_not_happen"), "someone settled it (did not happen)"),
+        (ToolTimedOut(call_id="c1.0", timeout_ms=5), "it timed out"),
+        (ToolTimedOut(call_id="c1.0", timeout_ms=5, settle=True), None),
+        (ToolFinished(call_id="c1.0"), "it has its result"),
+        (ToolResolved(call_id="c1.0", text="done"), "it has its result"),
+        (ToolCancelled(call_id="c1.0", reason="not_carried_over"), "it was given up (not carried over)"),
+        (ToolDenied(call_id="c1.0", reason="no_approver"), "it was denied (no approver)"),
+        (ToolOutcomeUnknown(call_id="c1.0"), "it was cut off, and the model was told that its outcome is unknown"),
+        (ToolOutcomeUnknown(call_id="c1.0", settle=True), None),
+        (ToolDelegated(call_id="c1.0"), None),
+    ],
+    ids=lambda given: name_of(given) if isinstance(given, Event) else "",
+)
+def test_each_end_of_a_request_is_told_to_whoever_is_late_and_what_is_to_be_settled_is_no_end(event, told):
+    assert fate_in(event) == told
+
+
+async def test_nodes_for_a_session_that_carries_out_no_workflow_are_refused_with_the_reason():
+    agent = agent_of("hello")
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.result(await session.prompt("hi"))
+        sent = rt.send(session.key, NodesReceived(command_id="n", nodes=(FlowNode(name="more"),)))
+        assert await refusal(sent) == ("no_flow", "'s' is no workflow that has begun")
+        await sound(session)
+
+
 @pytest.mark.parametrize("name", ["p99", "c99.0", "nonsense"])
 async def test_what_was_never_asked_is_told_apart(name):
     agent = clerk(ALL)
@@ -269,6 +326,14 @@ async def test_a_prompt_that_says_nothing_is_refused(text):
             "a prompt needs content: give it words, or attach something",
         )
         assert only(await events_of(session), CommandRefused) == []
+
+
+async def test_a_call_without_arguments_is_refused():
+    agent = clerk("never asked")
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        sent = Sent(session, CallReceived(command_id="c", tool="pay"))
+        assert await refusal(sent) == ("no_content", "a call needs its arguments")
 
 
 async def test_what_no_model_may_see_cannot_be_attached_to_a_prompt_that_waits(tmp_path):

@@ -8,7 +8,8 @@ import pytest
 
 import windlass
 from windlass.events.changes import ChangeGrants
-from windlass.events.values.specs import Grant
+from windlass.events.values.policy import Grant
+from windlass.events.values.setup import SessionOptions
 from windlass.testing.scripted import call
 
 from .support import agent_of
@@ -111,6 +112,25 @@ def test_a_call_of_an_agent_is_named_by_its_tool():
     assert windlass.explain(agent, "todo", {"todos": []}).startswith('todo {"todos": []}: allowed (kernel)')
     with pytest.raises(windlass.UsageError, match="no tool 'telepathy' to judge a call of: there are pay, todo"):
         windlass.explain(agent, "telepathy")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "allowed"),
+        ({"mode": "plan"}, "denied (plan mode)"),
+        ({"quarantine": True}, "denied (quarantine)"),
+        ({"isolation": "read_only"}, "denied (isolation)"),
+    ],
+)
+async def test_a_session_that_may_do_less_explains_what_holds_a_call_back(options, told):
+    agent = made(windlass.allow("pay"))
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s", options=SessionOptions(**options))
+        await session.result(await session.prompt("go"))
+        assert told in await session.explain("pay", {"cents": 5})
+        (seen,) = [tool for tool in (await session.setup()).tools if tool.name == "pay"]
+        assert seen.verdict == told.partition(" ")[0]
 
 
 async def test_a_session_judges_with_its_standing_approvals():

@@ -87,7 +87,9 @@ def test_a_long_absence_is_bounded():
         ({"prompt": "x", "every": 0.001}, "at least"),
         ({"every": 3}, "needs a prompt"),
         ({"every": 3, "signal": "tick"}, "session="),
-        ({"prompt": "x", "every": 3, "misfire": "never"}, "misfire"),
+        ({"prompt": "x", "every": 3, "misfire": "onec"}, "misfire 'onec' is none of .*: did you mean 'once'"),
+        ({"prompt": "x", "every": "10m"}, "every='10m': give a number of seconds"),
+        ({"prompt": "x", "every": 3, "grace": "1m"}, "grace='1m': give a number of seconds"),
         ({"prompt": "x", "every": float("nan")}, "schedule"),
     ],
 )

@@ -11,9 +11,12 @@ import pytest
 from aiohttp import web
 
 import windlass
+from windlass.events.live import CallDelta
 from windlass.events.stored import known_secrets
 from windlass.events.values.blocks import Data, Text
 from windlass.models.catalogue.endpoints import ENDPOINTS, connect
+from windlass.runtime.drive.shown_deltas import ShownDeltas
+from windlass.runtime.streams.subscribers import Hub
 from windlass.testing.scripted import ScriptedModel, call
 from windlass.tools.planes.large_output import LARGE_BYTES
 
@@ -31,6 +34,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch):
     ):
         monkeypatch.setattr(f"{name}.SECRETS", secrets)
     monkeypatch.setattr(known_secrets, "SECRETS", secrets)
+    monkeypatch.setattr("windlass.runtime.drive.shown_deltas.SECRETS", secrets)
     monkeypatch.setattr("windlass.models.transport.http_model.SECRETS", secrets)
     monkeypatch.setattr("windlass.models.catalogue.credentials.SECRETS", secrets)
 
@@ -186,3 +190,18 @@ async def test_a_secret_in_a_command_for_another_process_is_not_left_in_its_inbo
         async with windlass.open(tmp_path / "store.db", agents=[]) as other:
             await (await other.get("s")).prompt(f"Use {KEY}.")
             assert KEY.encode() not in stored(tmp_path)
+
+
+async def test_a_secret_in_the_arguments_of_a_call_is_hidden_while_they_come_in_and_the_rest_is_shown() -> None:
+    known_secrets.SECRETS.add(KEY)
+    hub, said = Hub(), list(f'{{"note": "the key is {KEY}, say it"}}')
+    reader = hub.subscribe()
+    shown = ShownDeltas(hub)
+    for piece in said:
+        shown.show([CallDelta(request_id="r", ordinal=0, fragment=piece)])
+    shown.end()
+    seen = ""
+    while (told := reader.at_hand()) is not None:
+        assert isinstance(told, CallDelta)
+        seen += told.fragment
+    assert seen == f'{{"note": "the key is {known_secrets.HIDDEN}, say it"}}'

@@ -62,6 +62,29 @@ async def test_a_run_waits_for_the_client_that_serves_beside_it():
         await sound(session)
 
 
+async def test_whoever_has_left_runs_no_call_any_more():
+    agent = browser(call("open_tab", url="a.html"), "it is open", call("open_tab", url="b.html"))
+    opened: list[str] = []
+
+    @windlass.tool(name="open_tab")
+    async def opens(url: str) -> str:
+        "Opens a tab."
+        opened.append(url)
+        return "open"
+
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        async with session.serve(opens):
+            await session.prompt("go")
+            assert (await session.result()).text == "it is open"
+        await session.prompt("again")
+        assert (await session.result()).status == "asked"
+        assert (opened, [task for task in asyncio.all_tasks() if task.get_name() == "windlass:serve:s"]) == (
+            ["a.html"],
+            [],
+        )
+
+
 async def test_whoever_serves_for_ever_does_so_until_the_runtime_is_closed():
     agent = browser(call("open_tab", url="a.html"), "it is open")
     rt = await windlass.open(agents=[agent]).start()

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 import windlass
+from tests.policy import on_record
 from windlass import SessionOptions
 from windlass.events.changes import ChangeModel
 from windlass.events.sessions import SessionResumed
-from windlass.events.values.specs import Limits, ModelRef
+from windlass.events.values.models import ModelRef
+from windlass.events.values.setup import Limits
 from windlass.events.workspace import InstructionsRendered
 
 from .support import agent_of, events_of, only, sound
@@ -57,7 +59,7 @@ async def test_options_hold_for_whoever_resumes_the_session(tmp_path: pathlib.Pa
             await session.prompt("And now?")
             assert isinstance((await session.result()).output, int)
             state = await session.state()
-            assert (state.gate.policy, state.budget.run_limits) == (windlass.READ_ONLY, LIMITED)
+            assert (state.gate.policy, state.budget.run_limits) == (on_record(windlass.READ_ONLY), LIMITED)
             assert list(state.toolset.tools) == ["pay", "read"]
             assert state.setup.options == KEPT
             assert await told(session) == "Be brief."
@@ -77,7 +79,10 @@ async def test_what_the_agents_code_changes_elsewhere_still_changes(tmp_path: pa
         await session.prompt("go")
         await session.wait_idle()
         state = await session.state()
-    assert (state.budget.run_limits, state.gate.policy) == (Limits(turns=3, calls=5), windlass.READ_ONLY)
+    assert (state.budget.run_limits, state.gate.policy) == (
+        Limits(turns=3, calls=5),
+        on_record(windlass.READ_ONLY),
+    )
 
 
 async def test_options_given_later_change_what_they_name_and_are_on_record(tmp_path: pathlib.Path):
@@ -116,8 +121,8 @@ async def test_a_fork_has_the_options_of_its_origin_and_other_sessions_do_not():
         plain = await rt.session(agent, "plain")
         branch = await session.fork("branch")
         assert (await branch.state()).setup.options == KEPT
-        assert (await branch.state()).gate.policy == windlass.READ_ONLY
-        assert (await plain.state()).gate.policy == windlass.Policy()
+        assert (await branch.state()).gate.policy == on_record(windlass.READ_ONLY)
+        assert (await plain.state()).gate.policy == on_record(windlass.Policy())
         assert await told(branch) == "Be brief."
 
 

@@ -18,7 +18,7 @@ from windlass.events.context import CompactionStarted
 from windlass.events.runs import RunSlept
 from windlass.events.tools.calls import ToolFinished
 from windlass.events.turns import PrefixChanged, RetryPlanned
-from windlass.events.values.specs import Settings
+from windlass.events.values.settings import Settings
 from windlass.runtime.api.session import Session
 from windlass.runtime.bind.model_requests import SUMMARY_REQUEST
 from windlass.testing.model_server import Format, ParsedRequest, call, calls, fault, say

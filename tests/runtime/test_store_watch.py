@@ -12,20 +12,25 @@ from windlass.events.changes import TitleChanged
 from windlass.events.commands import PromptBody, PromptReceived
 from windlass.events.runs import RunCancelled
 from windlass.events.stored import codec
+from windlass.events.timers import TimerFired, TimerSet
 from windlass.events.values.blocks import Text
-from windlass.runtime.api.runtime import POLL_MS
+from windlass.runtime.api.runtime_options import POLL_MS
 from windlass.runtime.drive.mailbox import INBOX_AT_ONCE
 from windlass.runtime.host import suspects
 from windlass.store import open_store
-from windlass.store.base import Claim, InboxCommand, IndexRow, Key, Query
+from windlass.store.base import LEASE_MS_MAX, Claim, InboxCommand, IndexRow, Key, Query
 from windlass.store.sqlite.index import SqliteIndex
 from windlass.store.sqlite.leases import SqliteLeases
 from windlass.store.sqlite.store import SqliteStore
 from windlass.testing.scripted import ScriptedModel, by_history, call
 
-from .support import events_of, only, started, until
+from .clock_target import sleeper
+from .support import JumpPorts, events_of, only, started, until
 
 NEVER_MS = 10_000_000
+SECOND_MS = 1_000
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
 
 
 class CountedLeases(SqliteLeases):
@@ -75,6 +80,38 @@ class BrokenLeases(SqliteLeases):
     async def keep(self, key: Key, **more: Any) -> None:
         self.keeps += 1
         raise ZeroDivisionError("nor this")
+
+
+class SlowLeases(SqliteLeases):
+    """Takes two seconds for each claim."""
+
+    ports: JumpingPorts
+
+    async def claim(self, key: Key, **more: Any) -> Claim:
+        self.ports.ahead_ms += 2 * SECOND_MS
+        self.ports.passed_ms += 2 * SECOND_MS
+        return await super().claim(key, **more)
+
+
+class JumpingPorts(JumpPorts):
+    """A machine on which both clocks go on as tests say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return super().monotonic_ms() + self.passed_ms
+
+
+class Slow(SqliteStore):
+    """Is slow at giving sessions to whoever wants to drive them."""
+
+    leases: SlowLeases
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.leases = SlowLeases(self.database)
 
 
 class Broken(SqliteStore):
@@ -240,3 +277,60 @@ async def test_words_in_its_inbox_do_not_have_a_suspect_driven_before_its_turn(t
         assert [one.command_id for one in await rt.store.inbox.waiting(suspect.key)] == ["for-suspect"]
         await suspect.wake()  # somebody says so
         assert (await suspect.result("for-suspect")).text == "two"
+
+
+async def asleep(runtime: windlass.Runtime, agent: windlass.Agent, count: int) -> None:
+    """Puts sessions to sleep."""
+    for number in range(count):
+        session = await runtime.session(agent, f"s{number}")
+        await session.prompt("go")
+        assert (await session.result()).status == "sleeping"
+
+
+async def test_what_an_earlier_process_put_to_sleep_wakes_at_its_time_and_not_when_leases_are_looked_at(tmp_path):
+    path, agent = str(tmp_path / "work.db"), sleeper(MINUTE_MS)
+    async with windlass.open(path, agents=[agent]) as first:
+        await asleep(first, agent, 1)
+    ports = JumpPorts()
+    async with windlass.open(path, agents=[agent], ports=ports, poll_ms=NEVER_MS, lease_ms=LEASE_MS_MAX) as rt:
+        await rt.host.watch.look_round()  # the next one that is overdue is minutes away
+        ports.ahead_ms += MINUTE_MS
+        await rt.host.watch.look_round()
+        await started(await rt.get("s0"), TimerFired)
+
+
+async def test_a_clock_that_jumps_wakes_at_once_what_nobody_had_before(tmp_path):
+    path, agent = str(tmp_path / "work.db"), sleeper(HOUR_MS)
+    async with windlass.open(path, agents=[agent]) as first:
+        await asleep(first, agent, 1)
+    ports = JumpPorts()
+    async with windlass.open(path, agents=[agent], ports=ports, poll_ms=NEVER_MS) as rt:
+        await rt.host.watch.look_round()
+        ports.ahead_ms += HOUR_MS
+        await rt.host.watch.look_round()
+        assert rt.host.watch._patient, "leases of others are not believed to be over"
+        await started(await rt.get("s0"), TimerFired)
+
+
+async def test_a_sleeper_wakes_on_time_while_many_others_are_taken_up(tmp_path):
+    path, agent = str(tmp_path / "work.db"), sleeper(HOUR_MS)
+    async with windlass.open(path, agents=[agent]) as first:
+        await asleep(first, agent, 10)
+    store, ports = await Slow.open(path), JumpingPorts()
+    store.leases.ports = ports
+    ports.ahead_ms = HOUR_MS
+    short = windlass.Agent("short", sleeper(5 * SECOND_MS).model, tools=["wait"])
+    async with windlass.open(store, agents=[short], ports=ports, poll_ms=20) as rt:
+        own = await rt.session(short, "own")
+        await own.prompt("go")
+        assert (await own.result()).status == "sleeping"
+        rt.bind(agent)
+        rt.host.watch._look_soon()
+        for number in range(10):
+            await started(await rt.get(f"s{number}"), TimerFired)
+        await started(own, TimerFired)
+        records = [record async for record in own.records()]
+        (woken_ms,) = [record.at_ms for record in records if isinstance(record.event, TimerFired)]
+        due_ms = next(event.at_ms for event in (record.event for record in records) if isinstance(event, TimerSet))
+        assert woken_ms - due_ms <= 5 * SECOND_MS, "two claims and a little; all of them take twenty"
+    await store.close()

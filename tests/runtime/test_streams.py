@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import windlass
 from windlass.events.base import Event
@@ -15,7 +17,8 @@ from windlass.events.live import AttemptSuperseded, Live, StreamTruncated, TextD
 from windlass.events.runs import RunCompleted, Terminal
 from windlass.runtime.streams.cursors import CursorMismatch
 from windlass.runtime.streams.record import Record
-from windlass.runtime.streams.subscribers import BUFFER_MAX, Hub
+from windlass.runtime.streams.shared_buffer import Allowance
+from windlass.runtime.streams.subscribers import BUFFER_MAX, READ_MIN, Hub
 from windlass.testing.scripted import call, fail, pause, turn
 
 from .support import agent_of, events_of, started, until
@@ -158,6 +161,161 @@ async def test_a_buffer_never_grows_past_its_bound():
     while (one := reader.at_hand()) is not None:
         told.append(one)
     assert len(told) == 1 + 16 + 16, "what is missing, and what it may be behind by"
+
+
+# --- what is kept for readers ---
+
+
+def kept(reader: Any) -> tuple[int, int]:
+    """How many records and deltas are kept for the readers of a session."""
+    return len(reader._shared.records), len(reader._shared.deltas)
+
+
+async def test_what_all_have_read_is_not_kept():
+    hub = Hub()
+    readers = [hub.subscribe(), hub.subscribe(), hub.subscribe(live=False)]
+    told: list[list[Any]] = [[], [], []]
+    reading = [asyncio.ensure_future(_collect(one, told[place])) for place, one in enumerate(readers)]
+    most = (0, 0)
+    for number in range(2 * BUFFER_MAX):
+        hub.live([delta(number)])
+        hub.committed([record(number + 1)])
+        await asyncio.sleep(0)
+        most = max(most, kept(readers[0]))
+    assert max(most) <= READ_MIN + 1, "all have come so far, and nobody needs it any more"
+    hub.close()
+    await asyncio.gather(*reading)
+    assert [len(one) for one in told] == [4 * BUFFER_MAX, 4 * BUFFER_MAX, 2 * BUFFER_MAX]
+
+
+async def _collect(reader: Any, told: list[Any]) -> None:
+    async for one in reader:
+        told.append(one)
+
+
+async def test_a_slow_reader_that_catches_up_or_leaves_holds_nothing_back():
+    hub = Hub()
+    quick, slow, gone = hub.subscribe(), hub.subscribe(), hub.subscribe()
+    for number in range(500):
+        hub.live([delta(number)])
+        assert await quick.next() == delta(number)
+    assert kept(quick) == (0, 500)
+    gone.close()
+    assert kept(quick) == (0, 500), "one that is as slow is there still"
+    assert [await slow.next() for _ in range(500)] == [delta(number) for number in range(500)]
+    waiting = asyncio.ensure_future(slow.next())
+    await asyncio.sleep(0)
+    assert kept(quick) == (0, 0)
+    waiting.cancel()
+
+
+async def test_who_hears_of_records_alone_holds_no_deltas_back():
+    hub = Hub()
+    hub.subscribe(live=False)
+    reader = hub.subscribe()
+    told: list[Any] = []
+    reading = asyncio.ensure_future(_collect(reader, told))
+    for number in range(500):
+        hub.live([delta(number)])
+        await asyncio.sleep(0)
+    assert kept(reader)[1] <= READ_MIN + 1
+    hub.close()
+    await reading
+    assert len(told) == 500
+
+
+async def test_what_is_kept_for_slow_readers_is_bounded_over_all_sessions_and_whoever_has_most_gives_up():
+    allowance = Allowance(bytes_max=100_000)
+    hubs = [Hub(allowance) for _ in range(50)]
+    mute = [hub.subscribe() for hub in hubs]
+    some = Hub(allowance)
+    slow = some.subscribe()
+    some.live([delta(0)])
+    for number in range(200):
+        for hub in hubs:
+            hub.live([delta(number)])
+            assert allowance.used <= allowance.bytes_max
+    assert slow.at_hand() == delta(0), "one with little keeps it"
+    gap = mute[0].at_hand()
+    assert isinstance(gap, StreamTruncated)
+    rest = []
+    while (one := mute[0].at_hand()) is not None:
+        rest.append(one)
+    assert rest == [delta(number) for number in range(gap.dropped, 200)]
+    for hub in (*hubs, some):
+        for left in tuple(hub._subscriptions):
+            left.close()
+    assert allowance.used == 0
+
+
+async def test_large_records_count_by_their_size_and_their_slow_readers_go_on_with_the_log():
+    allowance = Allowance(bytes_max=100_000)
+    hub, other = Hub(allowance), Hub(allowance)
+    slow, well = hub.subscribe(), other.subscribe()
+    other.committed([record(1)], 1_000)
+    for seq in range(1, 20):
+        hub.committed([record(seq)], 10_000)
+    assert allowance.used <= allowance.bytes_max
+    assert slow.lagging
+    assert await slow.next() is None
+    assert await well.next() == record(1)
+
+
+async def test_readers_read_what_is_left_when_their_session_is_closed():
+    hub = Hub()
+    readers = [hub.subscribe(), hub.subscribe()]
+    hub.live([delta(1)])
+    hub.committed([record(1)])
+    assert readers[0].at_hand() == delta(1)
+    hub.close()
+    assert [await readers[0].next(), await readers[0].next()] == [record(1), None]
+    assert [await readers[1].next() for _ in range(3)] == [delta(1), record(1), None]
+
+
+READING = st.lists(
+    st.tuples(st.sampled_from(["tell", "stream", "read", "wait", "join", "leave"]), st.integers(0, 40)), max_size=120
+)
+
+
+@given(READING, st.sampled_from([2_000, 10**9]))
+def test_every_reader_is_told_all_in_order_or_how_much_it_missed(steps: list[tuple[str, int]], bytes_max: int):
+    asyncio.run(_read_by_steps(steps, bytes_max))
+
+
+async def _read_by_steps(steps: list[tuple[str, int]], bytes_max: int) -> None:
+    allowance = Allowance(bytes_max)
+    hub = Hub(allowance)
+    readers: list[tuple[Any, list[int]]] = []
+    seq = streamed = 0
+    for what, count in steps:
+        if what == "tell":
+            hub.committed([record(seq + 1 + n) for n in range(count % 5 + 1)], 100)
+            seq += count % 5 + 1
+        elif what == "stream":
+            hub.live([delta(streamed + n) for n in range(count)])
+            streamed += count
+        elif what == "join":
+            readers.append((hub.subscribe(live=count % 3 > 0, buffer_max=count % 20 + 1), [seq, streamed]))
+        elif readers and what == "leave":
+            readers.pop(count % len(readers))[0].close()
+        elif readers:
+            reader, place = readers[count % len(readers)]
+            for _ in range(count + 1):
+                one = reader.at_hand()
+                if one is None:
+                    assert reader.lagging or place == [seq, streamed] or not reader.live
+                    if what == "wait":
+                        hub.waits(reader)
+                    break
+                if isinstance(one, StreamTruncated):
+                    place[1] += one.dropped
+                elif isinstance(one, Record):
+                    assert one.seq == place[0] + 1
+                    place[0] += 1
+                else:
+                    assert one == delta(place[1])
+                    place[1] += 1
+        assert len(hub._subscriptions) >= 1 or allowance.used == 0
 
 
 # --- sessions ---

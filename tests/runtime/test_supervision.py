@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import pathlib
 import sys
 from typing import Any
@@ -10,6 +12,8 @@ from typing import Any
 import pytest
 
 import windlass
+from windlass.cli.main import main
+from windlass.events.errors import Refused
 from windlass.events.runs import RunFailed
 from windlass.events.sessions import SessionResumed
 from windlass.events.tools.calls import ToolFinished, ToolOutcomeUnknown, ToolStarted
@@ -219,3 +223,70 @@ async def test_what_passes_every_handler_parks_its_session_and_ends_nothing_else
             assert (await session.result()).status in ("failed", "completed", "asked")
             await beside.prompt("go")
             assert (await beside.result()).text == "fine"
+
+
+@pytest.mark.guard(60)
+async def test_a_child_that_is_parked_has_ended_and_its_parent_goes_on_without_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    breaks(monkeypatch, "look", 3)
+    below = windlass.Agent(
+        "below", model=ScriptedModel(by_history([call("look"), "seen"])), tools=[look], settings=QUICK, description="x"
+    )
+    agent = agent_of(call("spawn", agent="below", task="look"), "without it", agents=[below])
+    place = str(tmp_path / "work.db")
+    async with windlass.open(place, agents=[agent], poll_ms=10) as runtime:
+        session = await runtime.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).text == "without it"
+        root, child = await session.processes()
+        assert (root.state, child.session, child.state, child.ended) == ("done", "s~c6.0", "done", "failed")
+        assert "3 owners in a row were lost while it worked on c6.0 (look)" in child.why
+        assert {row.session: row.state for row in await runtime.sessions()} == {"s": "idle", "s~c6.0": "idle"}
+        under = await runtime.get("s~c6.0")
+        with pytest.raises(Refused, match="this child session has ended"):
+            await under.wake()
+        await sound(under)
+        branch = await under.fork("again")
+        await branch.wake()
+        assert (await branch.result()).text == "seen"
+    shown = await asyncio.to_thread(said, "show", "s~c6.0", "--store", place)
+    assert "ended, and the session that began it was told: 3 owners in a row were lost" in shown
+    assert shown.splitlines()[-2:] == [
+        f"  windlass show s --store {place}",
+        f"  windlass fork 's~c6.0' --store {place}",
+    ]
+
+
+@pytest.mark.guard(60)
+async def test_for_a_child_that_rests_the_command_line_offers_to_run_its_root(tmp_path: pathlib.Path) -> None:
+    """Nobody can run a child by itself."""
+    below = windlass.Agent(
+        "below",
+        model=ScriptedModel(by_history([call("wait", for_ms=3_600_000), "later"])),
+        tools=["wait"],
+        settings=QUICK,
+        description="x",
+    )
+    agent = agent_of(call("spawn", agent="below", task="wait"), "it waited", name="lead", agents=[below])
+    place = str(tmp_path / "work.db")
+    async with windlass.open(place, agents=[agent], poll_ms=10) as runtime:
+        session = await runtime.session(agent, "s")
+        await session.prompt("go")
+        await session.result()
+    shown = (await asyncio.to_thread(said, "show", "s~c6.0", "--store", place)).splitlines()
+    assert shown[-2:] == [
+        f"  windlass wake 's~c6.0' --store {place}",
+        f"  windlass run --agent FILE.py:lead --session s --store {place}",
+    ]
+    assert "wake: the session continues now" in await asyncio.to_thread(said, "wake", "s~c6.0", "--store", place)
+    async with windlass.open(place, agents=[agent], poll_ms=10) as runtime:
+        assert (await (await runtime.get("s")).result()).text == "it waited"
+
+
+def said(*words: str) -> str:
+    """What a command prints."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(list(words)) == 0
+    return out.getvalue()

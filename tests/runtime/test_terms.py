@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import windlass
+from tests.policy import on_record
 from windlass.events.changes import ChangeModel, LimitsChanged, ModelChanged, PolicyChanged
 from windlass.events.tools.calls import ToolDenied
-from windlass.events.values.specs import ModelRef
+from windlass.events.values.models import ModelRef
 from windlass.models.base import ModelInfo
 from windlass.testing.scripted import ScriptedModel, call
 
@@ -40,7 +41,7 @@ async def test_a_stricter_policy_binds_the_sessions_there_are(tmp_path):
     await lived(store, clerk(call("pay", cents=1), "paid"), "pay one")
     strict = windlass.Policy((windlass.deny("pay"),))
     events = await lived(store, clerk(call("pay", cents=2), "not allowed", policy=strict), "pay two")
-    assert [event.policy for event in only(events, PolicyChanged)] == [strict]
+    assert [event.policy for event in only(events, PolicyChanged)] == [on_record(strict)]
     assert [event.reason for event in only(events, ToolDenied)] == ["rules"]
 
 

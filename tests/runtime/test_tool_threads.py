@@ -14,7 +14,7 @@ import windlass
 from windlass.events.tools.calls import ToolOutcomeUnknown, ToolTimedOut
 from windlass.testing.scripted import ScriptedModel, by_history, call
 from windlass.tools.planes.local import LocalPlanes
-from windlass.tools.planes.stops import stop
+from windlass.tools.planes.task_stops import stop
 
 from .support import QUICK, events_of, only, sound, until
 

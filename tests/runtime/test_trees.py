@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
+import msgspec
 import pytest
 
 import windlass
-from windlass.events.errors import Refused, UsageError
+from windlass.events.base import Event
+from windlass.events.commands import PromptReceived
+from windlass.events.errors import NotFound, Refused, UsageError
+from windlass.events.runs import RunCompleted, RunStarted
+from windlass.events.timers import TimerFired
 from windlass.events.tools.calls import ToolDenied
 from windlass.events.trees.children import ChildFinished, ChildOpened, ChildStarted
-from windlass.events.values.specs import Policy, Rule
+from windlass.events.values.policy import Policy, Rule
 from windlass.runtime.api.approvals import together
 from windlass.store import open_store
 from windlass.store.base import Key
 from windlass.store.memory import MemoryStore
 from windlass.testing.scripted import ScriptedModel, by_history, call, fail
 
-from .support import agent_of, events_of, only, sound, until
+from .support import QUICK, JumpPorts, agent_of, events_of, only, sound, until
+
+DAY_MS = 24 * 3_600_000
 
 
 def helper(*replies: object, name: str = "helper", **more: object) -> windlass.Agent:
@@ -49,6 +58,16 @@ async def test_a_child_in_the_foreground_gives_the_result_of_its_call():
         await sound(below)
 
 
+async def test_a_child_that_has_not_begun_is_there_and_a_session_of_a_cut_off_beginning_is_not():
+    store = MemoryStore()
+    for name in ("s~c6.0", "s"):
+        await store.log.create(Key("default", name))
+    async with windlass.open(store=store, agents=[agent_of("done")]) as rt:
+        assert (await rt.get("s~c6.0")).session_id == "s~c6.0"
+        with pytest.raises(NotFound, match="there is no session 's'"):
+            await rt.get("s")
+
+
 async def test_a_child_in_the_background_is_told_of_later():
     child = helper("forty-two")
     agent = agent_of(call("spawn", agent="helper", task="t", mode="background"), "going on", "seen", agents=[child])
@@ -61,6 +80,62 @@ async def test_a_child_in_the_background_is_told_of_later():
         assert len(only(events, ChildOpened)) == len(only(events, ChildFinished)) == 1
         assert any("forty-two" in str(item) for item in agent.model.requests[-1].items)  # type: ignore[union-attr]
         await sound(session)
+
+
+async def test_sessions_of_one_process_hear_of_each_other_without_a_look_at_the_store():
+    leaf = helper("leaf", name="leaf")
+    mid = helper(call("spawn", agent="leaf", task="x"), "mid", name="mid", agents=[leaf])
+    agent = agent_of(call("spawn", agent="mid", task="x"), "done", agents=[mid])
+    async with windlass.open(agents=[agent], poll_ms=DAY_MS) as rt, asyncio.timeout(100):
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).text == "done"
+
+
+async def test_a_child_is_told_its_task_by_a_process_that_has_not_read_the_reply_that_names_it(tmp_path):
+    store = str(tmp_path / "work.db")
+
+    def spawning() -> tuple[windlass.Agent, windlass.Agent]:
+        child = helper("forty-two")
+        turns: list[Any] = [call("spawn", agent="helper", task="think of a number"), "done"]
+        policy = Policy([Rule(action="ask", tool="spawn")])
+        return windlass.Agent("a", ScriptedModel(by_history(turns)), agents=[child], policy=policy), child
+
+    agent, _ = spawning()
+    async with windlass.open(store, agents=[agent], snapshot_every=1) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).status == "asked"
+    agent, child = spawning()
+    async with windlass.open(store, agents=[agent]) as rt:
+        session = await rt.get("s")
+        await session.approve((await session.requests())[0])
+        assert (await session.result()).text == "done"
+        assert "think of a number" in told(child)
+
+
+async def test_what_a_child_does_comes_later_than_what_caused_it_also_if_the_log_of_its_parent_is_ahead(tmp_path):
+    store, ahead = str(tmp_path / "work.db"), JumpPorts()
+    child = helper("forty-two")
+    turns: list[Any] = ["one", call("spawn", agent="helper", task="think"), "done"]
+    agent = windlass.Agent("a", ScriptedModel(by_history(turns)), agents=[child])
+    ahead.ahead_ms = DAY_MS
+    async with windlass.open(store, agents=[agent], ports=ahead) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        await session.result()
+    async with windlass.open(store, agents=[agent]) as rt:
+        session = await rt.get("s")
+        await session.prompt("on")
+        assert (await session.result()).text == "done"
+        sent = {type(record.event): record async for record in session.records()}
+        (began,) = only(await events_of(session), ChildStarted)
+        below = await rt.get(began.child_id)
+        taken = {type(record.event): record async for record in below.records()}
+    caused = [sent[ChildStarted].at_ms, taken[PromptReceived].at_ms, taken[RunCompleted].at_ms]
+    assert caused == sorted(caused)
+    assert caused[0] < caused[1]
+    assert taken[RunCompleted].at_ms < sent[ChildFinished].at_ms
 
 
 async def test_trees_go_three_deep_and_no_deeper():
@@ -76,10 +151,67 @@ async def test_trees_go_three_deep_and_no_deeper():
         assert sorted(row.session.count("~") for row in rows) == [0, 1, 2, 3]
 
 
+BOUNDS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "budget": lambda depth: {"budget": windlass.Budget(depth=depth)},
+    "session_budget": lambda depth: {"session_budget": windlass.Budget(depth=depth)},
+    "settings": lambda depth: {"settings": msgspec.structs.replace(QUICK, children_depth_max=depth)},
+}
+"""Where an agent says how deep the sessions below it may go."""
+
+
+@pytest.mark.parametrize("at", [0, 1])
+@pytest.mark.parametrize("depth", [1, 2, 4])
+@pytest.mark.parametrize("bound", sorted(BOUNDS))
+@pytest.mark.parametrize("below", sorted(BOUNDS))
+async def test_a_tree_goes_as_deep_as_whoever_is_above_lets_it_whatever_those_below_say(bound, depth, at, below):
+    """Six agents one above the other; the one at `at` is bound, the root allows more than there is otherwise."""
+    wide = msgspec.structs.replace(QUICK, children_depth_max=9)
+    agent = helper("leaf", name="a0")
+    for level in range(1, 6):
+        said: dict[str, Any] = {"settings": wide, **BOUNDS[below](9)}
+        if level == 5 - at:
+            said |= BOUNDS[bound](depth)
+        spawn = call("spawn", agent=agent.name, task="x")
+        agent = windlass.Agent(
+            f"a{level}", ScriptedModel(by_history([spawn, "done"])), agents=[agent], description="spawns", **said
+        )
+    async with windlass.open(agents=[agent]) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).text == "done"
+        processes = await session.processes()
+        assert max(process.depth for process in processes) == max(depth, at)
+        for process in processes:
+            await sound(await rt.get(process.session))
+
+
 async def test_no_caller_may_name_a_session_like_a_child():
     async with windlass.open() as rt:
         with pytest.raises(UsageError, match="child sessions"):
             await rt.session(agent_of("x"), "a~b")
+
+
+async def test_a_timer_begins_no_run_in_a_child_that_has_ended():
+    ports = JumpPorts()
+    child = helper(call("wait", for_ms=60_000), fail("invalid_request", "no"), tools=["wait"])
+    agent = agent_of(call("spawn", agent="helper", task="t"), "done", agents=[child])
+    async with windlass.open(agents=[agent], ports=ports, poll_ms=10) as rt:
+        session = await rt.session(agent, "s")
+        await session.prompt("go")
+        assert (await session.result()).text == "done"
+        below = await rt.get("s~c6.0")
+        assert (await below.state()).timers.open
+        ports.ahead_ms += 120_000
+        await recorded(below, TimerFired)
+        assert len(only(await events_of(below), RunStarted)) == 1
+        await sound(below)
+
+
+async def recorded(session: windlass.Session, kind: type[Event]) -> None:
+    """Waits until the log holds such an event."""
+    async with asyncio.timeout(120):
+        while not only(await events_of(session), kind):
+            await asyncio.sleep(0.01)
 
 
 async def test_an_interrupt_reaches_the_child_and_its_end_comes_back():

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import windlass
-from windlass.events.sessions import NoticeGiven
-from windlass.events.tools.calls import ToolDenied, ToolFinished, ToolOutcomeUnknown
+from windlass.events.sessions import NoticeGiven, SessionResumed
+from windlass.events.tools.calls import ToolDenied, ToolFinished, ToolOutcomeUnknown, ToolTimedOut
 from windlass.events.turns import ModelFailed
 from windlass.events.values.blocks import Text
 from windlass.events.values.failures import Failure
@@ -22,7 +22,7 @@ from windlass.models.base import Delta, ModelInfo, Reply, Request
 from windlass.runtime.api.result import Result
 from windlass.runtime.api.session import Session
 from windlass.runtime.hooks.hook import Hook, Moment
-from windlass.testing.scripted import ScriptedModel, by_history, call, turn
+from windlass.testing.scripted import ScriptedModel, by_history, call, pause, turn
 from windlass.tools.planes import loop_watch
 from windlass.tools.planes.outcome import Outcome, returned
 
@@ -96,7 +96,7 @@ ODD: dict[Any, tuple[bool, str]] = {
 @pytest.mark.parametrize("parallel", [False, True], ids=["alone", "beside another"])
 @pytest.mark.parametrize("function", ODD, ids=lambda function: function.__name__)
 async def test_a_tool_that_cancels_its_own_task_has_a_result_and_the_session_goes_on(
-    function: Any, parallel: bool
+    function: Any, parallel: bool, tmp_path: Any
 ) -> None:
     runs: list[str] = []
 
@@ -112,17 +112,20 @@ async def test_a_tool_that_cancels_its_own_task_has_a_result_and_the_session_goe
 
     first = turn(call("odd"), call("other")) if parallel else call("odd")
     tools = [windlass.tool(timeout_ms=5_000)(odd), windlass.tool(other)]
-    agent = agent_of(first, "the end", "still here", tools=tools)
-    async with windlass.open(":memory:", agents=[agent]) as runtime:
+    # Models that pause and a store on a disk: what was asked of the task too late is not left for whoever awaits next.
+    agent = agent_of(first, [pause(1), "the end"], [pause(1), "still here"], tools=tools)
+    async with windlass.open(f"sqlite:{tmp_path / 'a.db'}", agents=[agent]) as runtime:
         session = await runtime.session(agent, "s")
         result = await prompted(session, "go")
         assert result.text == "the end"
         assert (await prompted(session, "again")).text == "still here"
-        found = only(await events_of(session), ToolFinished)[0]
+        events = await events_of(session)
+        found = only(events, ToolFinished)[0]
         ok, told = ODD[function]
         assert found.ok is ok
         assert told in str(found.body)
         assert runs == ["odd"]
+        assert only(events, SessionResumed) == [], "and the driver lived on"
         await sound(session)
 
 
@@ -158,6 +161,7 @@ async def test_a_model_that_cancels_its_own_task_fails_its_run_at_most_and_the_s
             [] if ODD[function][0] else [True]
         )
         assert (await prompted(session, "again")).text == "an answer"
+        assert only(await events_of(session), SessionResumed) == [], "and the driver lived on"
         await sound(session)
 
 
@@ -270,6 +274,24 @@ async def test_a_tool_that_is_stopped_from_outside_ends_also_after_its_own_child
         await waits.wait()
         await session.interrupt()
         assert (await running).status == "interrupted"
+        assert (await prompted(session, "again")).text == "still here"
+        await sound(session)
+
+
+@pytest.mark.guard(60)
+async def test_a_tool_is_timed_out_also_after_its_own_children_failed() -> None:
+    @windlass.tool(timeout_ms=300)
+    async def odd() -> str:
+        """Has a child that fails, then waits for ever."""
+        await group_caught()
+        await asyncio.Event().wait()
+        return "never"
+
+    agent = agent_of(call("odd"), "the end", "still here", tools=[odd])
+    async with windlass.open(":memory:", agents=[agent]) as runtime:
+        session = await runtime.session(agent, "s")
+        assert (await prompted(session, "go")).text == "the end"
+        assert [event.timeout_ms for event in only(await events_of(session), ToolTimedOut)] == [300]
         assert (await prompted(session, "again")).text == "still here"
         await sound(session)
 

@@ -10,7 +10,7 @@ import windlass
 from windlass.events.sessions import NoticeGiven
 from windlass.events.values.blocks import Text
 from windlass.events.values.items import ModelSettings
-from windlass.events.values.specs import Policy, Rule
+from windlass.events.values.policy import Policy, Rule
 from windlass.events.values.usage import Usage
 from windlass.runtime.api.approvals import Approve, Deny
 from windlass.testing.scripted import ScriptedModel, call, turn
@@ -72,6 +72,8 @@ async def test_what_cannot_be_kept_is_refused_and_the_session_goes_on(tmp_path):
     async with windlass.open(str(tmp_path / "s.db"), agents=[agent]) as runtime:
         with pytest.raises(windlass.UsageError, match=r"cannot begin like this.*title"):
             await runtime.session(agent, "s", title=5)  # type: ignore[arg-type]
+        with pytest.raises(windlass.UsageError, match=r"cannot begin like this.*metadata"):
+            await runtime.session(agent, "s", metadata={"a": 5})  # type: ignore[dict-item]
         session = await runtime.session(agent, "s")
         with pytest.raises(windlass.Refused, match=r"cannot be kept.*behavior"):
             await session.prompt("x", behavior="shout")  # type: ignore[arg-type]

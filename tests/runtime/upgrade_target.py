@@ -13,7 +13,9 @@ from typing import Any, Literal
 
 import windlass
 from windlass.events.tools.calls import ToolStarted
-from windlass.events.values.specs import Contract, Settings, WorkMode
+from windlass.events.values.policy import WorkMode
+from windlass.events.values.settings import Settings
+from windlass.events.values.tools import Contract
 from windlass.runtime.api.session import Session
 from windlass.testing.scripted import ScriptedModel, call
 

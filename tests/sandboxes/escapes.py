@@ -358,6 +358,11 @@ GUARDED_WAYS = [
     "ln -s OUT .vscode",
     "echo evil > .envrc",
     "mkdir -p .github/workflows; echo evil > .github/workflows/x.yml",
+    "echo evil > .git/modules/a/b/config",
+    "mv .git/modules aside; mkdir -p .git/modules/a/b; echo evil > .git/modules/a/b/config",
+    "echo evil > .git/modules/a/b/hooks/post-checkout",
+    "echo evil > .git/modules/a/b/config.worktree",
+    "mkdir .git/modules/a/b/info; echo evil > .git/modules/a/b/info/attributes",
 ]
 
 
@@ -366,12 +371,18 @@ async def test_names_that_others_obey_are_as_they_were_afterwards(box, root, out
     (root / ".git" / "hooks").mkdir(parents=True)
     (root / ".git" / "config").write_text("mine")
     (root / ".git" / "HEAD").write_text("ref: x")
+    module = root / ".git" / "modules" / "a" / "b"
+    (module / "hooks").mkdir(parents=True)
+    (module / "config").write_text("mine")
+    (module / "HEAD").write_text("ref: x")
     (outside / "config").write_text("outer")
     (outside / "settings.json").write_text("outer")
     before = picture(outside)
     await box.run(shell(way.replace("OUT", str(outside))))
     assert (root / ".git" / "config").read_text() == "mine"
     assert not (root / ".git").is_symlink()
+    assert (module / "config").read_text() == "mine"
+    assert [*(module / "hooks").iterdir(), *module.glob("config.worktree"), *module.glob("info/attributes")] == []
     assert list((root / ".git" / "hooks").iterdir()) == []
     for name in (".windlass.toml", ".windlass", ".envrc", ".vscode/settings.json", ".github/workflows"):
         assert not is_there(root / name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import tempfile
 
 import pytest
 
@@ -39,6 +40,17 @@ async def test_there_is_no_network_but_a_loopback_of_its_own(box):
     assert seen.stdout.text.split() == ["lo"]
     own = "import socket as s; a = s.create_server(('127.0.0.1', 0)); s.create_connection(a.getsockname()); print('ok')"
     assert (await box.run(script(own))).stdout.text == "ok\n"
+
+
+async def test_a_folder_beneath_the_other_place_for_temporary_files_is_worked_in():
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as above:
+        (root := pathlib.Path(above) / "a" / "work").mkdir(parents=True)
+        (pathlib.Path(above) / "beside").write_text("canary")
+        box = await BubblewrapSandboxes().open("s", str(root))
+        done = await box.run(shell(f"echo x > made; cat {above}/beside; echo t > /var/tmp/t; cat made /tmp/t; pwd"))
+        await box.close()
+        assert (done.stdout.text, (root / "made").read_text()) == (f"x\nt\n{root}\n", "x\n")
+        assert not is_there("/var/tmp/t")
 
 
 async def test_what_it_wrote_beside_the_folder_goes_with_it(box):

@@ -61,7 +61,7 @@ def test_doctor_says_which_are_there_and_why_not_the_others(capsys):
 
 
 async def test_the_files_of_a_store_are_hidden_from_the_sandbox(tmp_path, monkeypatch):
-    from windlass.runtime.api.runtime import files_of
+    from windlass.runtime.api.runtime_options import files_of
 
     assert files_of(":memory:") == ()
     assert files_of(f"sqlite:{tmp_path}/a.db")[0] == str(tmp_path / "a.db")

@@ -82,15 +82,23 @@ async def test_a_process_that_kills_its_supervisor_leaves_nothing(box, tmp_path)
     assert [alive(pid) for pid in pids] == [False, False]
 
 
+def odd(told: str) -> dict[str, set[int]]:
+    """The signals that a program finds held back or ignored, of those that a program can name: one that the C library
+    keeps for itself stays ignored in all that `posix_spawn` starts, such as these tests when they run side by side."""
+    masks = dict(line.split(":\t") for line in told.splitlines())
+    return {name: {n for n in signal.valid_signals() if int(mask, 16) >> (n - 1) & 1} for name, mask in masks.items()}
+
+
 async def test_signals_are_as_a_program_expects_them(box):
     told = await box.run(shell("yes | head -1; grep -E 'Sig(Ign|Blk)' /proc/self/status"))
-    assert told.stdout.text == "y\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"
+    assert told.stdout.text.startswith("y\n")
+    assert odd(told.stdout.text[2:]) == {"SigBlk": set(), "SigIgn": set()}
 
 
 async def test_signals_are_so_whatever_the_runtime_was_started_with(box):
     with odd_signals():
         told = await box.run(shell("grep -E 'Sig(Ign|Blk)' /proc/self/status"))
-    assert told.stdout.text == "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"
+    assert odd(told.stdout.text) == {"SigBlk": set(), "SigIgn": set()}
 
 
 async def test_no_descriptor_but_the_three_is_handed_on(box):

@@ -19,7 +19,7 @@ from windlass.tools.sandboxes.sandbox import Process
 from windlass.tools.sandboxes.visible_paths import beneath, home
 
 from .escapes import REACHES, TRY, WRITES
-from .tracing import Call, traced
+from .tracing import Call, of_program, traced
 
 MARK = "#hostile"
 KINDS: dict[str, Any] = {"bubblewrap": BubblewrapSandboxes, "landlock": LandlockSandboxes}
@@ -81,3 +81,15 @@ async def test_without_a_confining_sandbox_the_same_look_finds_what_was_done(tmp
     written = [call for call in calls if call.changes and call.worked]
     assert any(not beneath(path, str(root)) and "outside" in path for call in written for path in call.paths(str(root)))
     assert any(call.name == "connect" and call.worked and "AF_INET" in call.arguments for call in calls)
+
+
+def test_a_child_is_followed_from_its_first_call_on_however_late_its_birth_is_noted():
+    lines = [
+        '7 execve("/bin/python", ["python", "-c", "# mark"], 0x0) = 0',
+        '8 openat(AT_FDCWD, "early", O_WRONLY|O_CREAT) = 3',
+        "7 vfork() = 8",
+        '9 openat(AT_FDCWD, "elsewhere", O_WRONLY|O_CREAT) = 3',
+        '8 openat(AT_FDCWD, "late", O_WRONLY|O_CREAT) = 3',
+    ]
+    found = of_program(lines, "mark")
+    assert [path for call in found for path in call.paths("/w")] == ["/w/early", "/w/late"]

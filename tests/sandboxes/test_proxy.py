@@ -147,6 +147,10 @@ async def test_a_name_is_looked_up_once_and_the_checked_address_is_connected_to(
         "CONNECT 2130706433:80 HTTP/1.1",
         "CONNECT example.com:99999 HTTP/1.1",
         "GET http://example.com/ HTTP/1.1\r\nA: b\nHost: c",
+        "GET http://example.com/ HTTP/1.1\r\n .evil.example",
+        "GET http://example.com/ HTTP/1.1\r\n\tHost: evil.example",
+        "GET http://example.com/ HTTP/1.1\r\nA: b\r\n\x0bHost: evil.example",
+        "GET http://example.com/ HTTP/1.1\r\nHost",
         "nonsense",
     ],
 )

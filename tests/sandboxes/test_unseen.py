@@ -50,12 +50,17 @@ async def results(work: pathlib.Path, policy: windlass.Policy, kind: str, *calls
 @pytest.mark.skipif("bubblewrap" not in WORKS, reason="bubblewrap cannot be used here")
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 async def test_a_command_over_the_folder_does_not_see_it(work, policy):
-    told, asked = await results(
-        work, policy, "bubblewrap", call("shell", command="grep -r . . ; cat alias src/*/*; find . -type f | xargs cat")
-    )
+    text = "grep -r . . ; ln -s src/deep/* made; cat made al* src/*/*; find . -type f | xargs cat"
+    told, asked = await results(work, policy, "bubblewrap", call("shell", command=text))
     assert asked == []
     assert "seen" in told
     assert CANARY not in told
+
+
+@pytest.mark.parametrize("command", ["cat src/deep/a.pem", "cat alias", "cat < alias"])
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+async def test_a_command_that_names_it_is_denied_also_by_a_link(work, policy, command):
+    assert await results(work, policy, "local", call("shell", command=command)) == ("", [])
 
 
 @pytest.mark.parametrize("kind", [*(["landlock"] if "landlock" in WORKS else []), "local"])

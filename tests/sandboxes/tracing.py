@@ -102,20 +102,24 @@ def whole_lines(lines: list[str]) -> list[str]:
 
 
 def of_program(lines: list[str], mark: str) -> list[Call]:
-    """The calls of those who descend from the one that became the program."""
-    ours: set[str] = set()
-    calls = []
-    for line in lines:
-        match = CALL.match(line)
-        if match is None:
-            continue
-        pid, name, arguments, result = match.groups()
-        if name == "execve" and mark in arguments and result == "0" and '"-c", "#' in arguments:
-            if "confine.py" not in arguments and "supervisor.py" not in arguments and "bwrap" not in arguments:
-                ours.add(pid)
-        elif pid in ours:
-            if name in BIRTHS:
+    """The calls of those who descend from the one that became the program. Who was born is looked up first: on a busy
+    machine a child's first calls are noted before the call that it was born by."""
+    found = [(line, *match.groups()) for line in lines if (match := CALL.match(line)) is not None]
+    ours: dict[str, int] = {}
+    """From which line on each is one of them."""
+    for number, (_, pid, name, arguments, result) in enumerate(found):
+        begins = name == "execve" and mark in arguments and result == "0" and '"-c", "#' in arguments
+        if begins and not any(wrapper in arguments for wrapper in ("confine.py", "supervisor.py", "bwrap")):
+            ours.setdefault(pid, number + 1)
+    known = -1
+    while len(ours) != known:
+        known = len(ours)
+        for number, (line, pid, name, _, result) in enumerate(found):
+            if name in BIRTHS and number >= ours.get(pid, len(found)):
                 outer = OUTER.search(line)  # in a namespace of its own a process has two numbers
-                ours.add(outer.group(1) if outer else result)
-            calls.append(Call(name, arguments, not result.startswith("-")))
-    return calls
+                ours.setdefault(outer.group(1) if outer else result, 0)
+    return [
+        Call(name, arguments, not result.startswith("-"))
+        for number, (_, pid, name, arguments, result) in enumerate(found)
+        if number >= ours.get(pid, len(found))
+    ]

@@ -92,6 +92,30 @@ async def test_an_approval_of_something_else_is_refused(wrong: dict[str, Any], t
     assert RAN == []
 
 
+async def test_what_was_shown_for_one_call_approves_no_other() -> None:
+    """Two calls of one tool under the same rules differ in nothing but their arguments."""
+    calls = [call("pay", invoice="A"), call("pay", invoice="B")]
+    agent = windlass.Agent(
+        "clerk",
+        model=ScriptedModel(by_history([calls, "done"])),
+        tools=[pay],
+        policy=windlass.Policy(rules=(windlass.ask("pay"),)),
+    )
+    async with windlass.open(agents=[agent]) as runtime:
+        session = await runtime.session(agent, "s")
+        async for _ in session.prompt("pay"):
+            pass
+        first, second = await session.requests()
+        assert first.digest != second.digest
+        with pytest.raises(WindlassError):
+            await session.approve(second.request_id, digest=first.digest)
+        assert len(await session.requests()) == 2
+        await session.approve(second.request_id, digest=second.digest)
+        await session.deny(first)
+        await session.wait_idle()
+    assert RAN == ["B"]
+
+
 async def test_an_approval_of_another_session_is_none_here(tmp_path: pathlib.Path) -> None:
     """The same call with the same arguments, elsewhere: what is approved there does not run here."""
     store = str(tmp_path / "s.db")

@@ -14,6 +14,7 @@ import windlass
 from windlass.cli.terminal.markdown import MarkdownFlow
 from windlass.events.errors import CodecError
 from windlass.events.stored import codec
+from windlass.events.tools.calls import RepeatWarned, ToolDenied
 from windlass.events.values.blocks import plain_text
 from windlass.events.values.items import ResultItem
 from windlass.testing.scripted import ScriptedModel, call
@@ -79,6 +80,27 @@ async def test_a_model_that_never_ends_its_turns_is_ended_by_the_budget() -> Non
     with pytest.raises(windlass.WindlassError):
         await agent.run("go")
     assert len(model.requests) <= 21
+
+
+async def test_a_model_that_makes_the_same_call_for_ever_is_warned_denied_and_stopped() -> None:
+    ran: list[int] = []
+
+    @windlass.tool(contract="pure")
+    def again(n: int) -> str:
+        "Again."
+        ran.append(n)
+        return "again"
+
+    model = ScriptedModel([[call("again", n=1)] for _ in range(200)])
+    settings = windlass.Settings(repeat_warn=2, repeat_deny=4, repeat_stop=6)
+    agent = windlass.Agent("a", model=model, tools=[again], settings=settings)
+    async with windlass.open(agents=[agent]) as runtime:
+        session = await runtime.session(agent, "s")
+        events = [event async for event in session.prompt("go")]
+    assert [event.count for event in events if isinstance(event, RepeatWarned)] == [2, 3]
+    denied = [(event.reason, event.stop) for event in events if isinstance(event, ToolDenied)]
+    assert denied == [("repeated", False)] * 2 + [("repeated", True)]
+    assert (ran, len(model.requests)) == ([1] * 3, 6)
 
 
 @pytest.mark.parametrize("bomb", ['{"a":' * 100_000, "[" * 1_000_000, '{"type":"' + "a" * 1_000_000, "9" * 2_000_000])

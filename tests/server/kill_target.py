@@ -10,11 +10,17 @@ import pathlib
 import sys
 
 import windlass
+from windlass.adapters.mounts import mount_names, mounts_named
+from windlass.server.access.limits import Limits
 from windlass.server.access.token_file import TokenFile
 from windlass.server.http_server import HttpServer
 from windlass.testing.scripted import ScriptedModel, by_history, call
 
 from .support import clerk
+
+PATIENT = windlass.Settings(losses_max=1_000)
+BUSY = Limits(rate=100_000.0, burst=100_000)
+"""On a quick machine the clients do much between two kills."""
 
 
 @windlass.tool(contract="pure")
@@ -24,14 +30,17 @@ def look(page: int) -> str:
 
 
 def reader() -> windlass.Agent:
-    """An agent whose runs take several turns, and can be cut off anywhere without harm."""
+    """An agent whose runs take several turns, and can be cut off anywhere without harm, however often: on a slow machine
+    a server may be killed again and again before a run gets any further, and would be parked for it."""
     model = ScriptedModel(by_history([*(call("look", page=page) for page in (1, 2, 3)), "Read."]))
-    return windlass.Agent("reader", model=model, tools=[look], policy=windlass.ALLOW_ALL)
+    return windlass.Agent("reader", model=model, tools=[look], policy=windlass.ALLOW_ALL, settings=PATIENT)
 
 
 async def serve(folder: pathlib.Path) -> None:
     """Serves until it is killed."""
-    server = HttpServer(str(folder / "store.db"), [reader(), clerk()], TokenFile(folder / "tokens.json"))
+    tokens = TokenFile(folder / "tokens.json")
+    mounts = mounts_named(mount_names())
+    server = HttpServer(str(folder / "store.db"), [reader(), clerk()], tokens, limits=BUSY, mounts=mounts)
     await server.open()
     print("up", os.getpid(), server.url, flush=True)
     await server.run()

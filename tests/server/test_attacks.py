@@ -3,31 +3,50 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import importlib
+import importlib.util
 import json
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 import aiohttp
+import msgspec
+import pytest
+from yarl import URL
 
-from tests.adapters.openai import rows as openai_rows
-from windlass.adapters.openai.mount import MOUNT as OPENAI
+from windlass.adapters.mounts import mount_names, mounts_named
 from windlass.server.access.limits import Limits
 from windlass.server.access.roles import ROLES, allows
-from windlass.server.mount import joined
+from windlass.server.mount import Mount, joined
 from windlass.server.resources.route_list import ROUTES as OWN
 from windlass.server.route import Route
+from windlass.server.webhooks import Endpoint, Webhook, webhook_mount
 
 from .attack_rows import Row
 from .support import PROMPT, Client, Running, Said, clerk, serving
 
 DIGEST = "sha256:" + "ab" * 32
 BODY_MAX = 2_000
-MOUNTS = [OPENAI]
+HOOK = Webhook(name="ci", session="march", kind="build", secret_env="UNUSED")
+MOUNTS = [*mounts_named(mount_names()), webhook_mount({"ci": Endpoint(HOOK, (b"s" * 32,))})]
 ROUTES = joined(OWN, MOUNTS)
 
 
+UNSIGNED = "signature"
+"""What is said to whoever asks a route that takes signatures, and has none: no token helps there."""
+
+
+def adapter_rows(names: Iterable[str]) -> dict[str, Row]:
+    """The rows of the routes that adapters add: each keeps them beside its tests, in `tests/adapters/NAME/rows.py`."""
+    places = [f"tests.adapters.{name}.rows" for name in names]
+    modules = [importlib.import_module(place) for place in places if importlib.util.find_spec(place) is not None]
+    return {name: row for module in modules for name, row in module.ROWS.items()}
+
+
 ROWS: dict[str, Row] = {
-    **openai_rows.ROWS,
+    **adapter_rows(mount_names()),
     "getHealth": Row(found=False),
     "getReady": Row(found=False),
     "getMetrics": Row(found=False),
@@ -44,6 +63,8 @@ ROWS: dict[str, Row] = {
     "sendCommand": Row(body=PROMPT, role="drive"),
     "listRequests": Row(),
     "answerRequest": Row(body={"decision": "deny"}),
+    "listSlashCommands": Row(),
+    "answerSlashCommand": Row(body={"handled": True}),
     "verifySession": Row(),
     "inspectSession": Row(),
     "forkSession": Row(body={"session_id": "fork"}),
@@ -52,6 +73,7 @@ ROWS: dict[str, Row] = {
     "eraseContent": Row(body={"seq": 2, "why": "because"}),
     "putBlob": Row(found=False),
     "getBlob": Row(),
+    "receiveWebhook": Row(found=False),
     "askStore": Row(body={"do": "log.forks", "session": "march"}),
 }
 
@@ -75,8 +97,32 @@ TRICKS = [
 """Names in a path that must lead nowhere."""
 
 
+def check_rows(routes: Iterable[Route], rows: Iterable[str]) -> None:
+    """Fails for a route that nothing attacks, and for a row that attacks nothing."""
+    there, attacked = {route.name for route in routes}, set(rows)
+    assert not there - attacked, f"a route needs its row in ROWS, or in its adapter's rows.py: {there - attacked}"
+    assert not attacked - there, f"these rows are of no route: {attacked - there}"
+
+
 def test_every_route_has_its_row_and_no_row_is_of_a_route_that_is_gone():
-    assert {route.name for route in ROUTES} == set(ROWS), "a route needs its row in ROWS"
+    check_rows(ROUTES, ROWS)
+    assert {mount.name for mount in MOUNTS} >= {"a2a", "agui", "openai", "webhooks"}
+
+
+@pytest.mark.parametrize("mount", [None, *MOUNTS], ids=lambda mount: getattr(mount, "name", "the server"))
+def test_a_new_route_without_a_row_fails_wherever_it_is_added(mount: Mount | None):
+    new = msgspec.structs.replace(OWN[0], name="newThing", path="/v1/new-things")
+    own: Sequence[Route] = (*OWN, new) if mount is None else OWN
+    grown = [dataclasses.replace(one, routes=(*one.routes, new)) if one is mount else one for one in MOUNTS]
+    with pytest.raises(AssertionError, match="newThing"):
+        check_rows(joined(own, grown), ROWS)
+
+
+def test_an_adapter_whose_tests_bring_no_rows_fails():
+    for name in mount_names():
+        left = {row for row in ROWS if row not in adapter_rows([name])}
+        with pytest.raises(AssertionError, match="a route needs its row"):
+            check_rows(ROUTES, left)
 
 
 def path_of(route: Route, name: str = "march") -> str:
@@ -87,6 +133,8 @@ def path_of(route: Route, name: str = "march") -> str:
         .replace("{other_id}", name)
         .replace("{request_id}", "p8" if name == "march" else name)
         .replace("{digest}", digest)
+        .replace("{agent_name}", "clerk" if name == "march" else name)
+        .replace("{hook}", "ci" if name == "march" else name)
         .replace("{response_id}", "resp_march.2.2" if name == "march" else name)
     )
 
@@ -131,9 +179,9 @@ async def test_nothing_is_told_to_somebody_without_a_token(tmp_path):
         for route in ROUTES:
             for client, query, headers in attempts:
                 said = await asked(client, route, ROWS[route.name], path=path_of(route) + query, **headers)
-                assert (said.status, said.code) == (401, "token"), route.name
+                assert (said.status, said.code) == (401, UNSIGNED if route.signed else "token"), route.name
                 assert "march" not in said.body.decode()
-                assert said.headers["www-authenticate"] == "Bearer"
+                assert route.signed or said.headers["www-authenticate"] == "Bearer"
         assert (await running.stranger().ask("GET", "/v1/nowhere")).status == 401
         assert await log_of(running) == before
 
@@ -149,7 +197,8 @@ async def test_a_role_that_is_not_enough_is_refused_on_every_route(tmp_path):
             for role in ROLES:
                 if not allows((role,), needed):  # type: ignore[arg-type]
                     said = await asked(clients[role], route, row)
-                    assert (said.status, said.code) == (403, "role"), (route.name, role)
+                    refused = (401, UNSIGNED) if route.signed else (403, "role")
+                    assert (said.status, said.code) == refused, (route.name, role)
                     tried += 1
         assert tried > 15
         assert await log_of(running) == before
@@ -253,7 +302,7 @@ async def test_names_that_play_tricks_lead_nowhere(tmp_path):
                 continue
             for trick in TRICKS:
                 said = await asked(admin, route, ROWS[route.name], path=path_of(route, trick))
-                assert said.status in (400, 404), (route.name, trick, said)
+                assert said.status in ((401, 404) if route.signed else (400, 404)), (route.name, trick, said)
                 assert "set-cookie" not in said.headers
         assert (await admin.ask("GET", "/v1/sessions/../sessions/march")).status == 404
         assert (await admin.ask("GET", "/v1//sessions/march")).status == 404
@@ -279,3 +328,36 @@ async def test_json_must_be_said_to_be_json_so_that_no_plain_form_can_send_it(tm
                 data = json.dumps(ROWS[route.name].body).encode()
                 said = await admin.ask("POST", path_of(route), data=data, headers={"Content-Type": "text/plain"})
                 assert (said.status, said.code) == (415, "media_type"), route.name
+
+
+INERT = re.compile(r"application/([a-z]+\+)?json|application/octet-stream|text/event-stream|text/plain")
+"""What a browser shows as text, keeps or reads as data, and never runs."""
+
+
+async def test_no_answer_is_anything_that_a_browser_would_run(tmp_path):
+    page = "<script src=https://evil.example></script><svg onload=alert(1)>"
+    async with attacked(tmp_path) as running:
+        admin = running.client()
+        prompt = {**PROMPT, "body": {"content": [{"type": "text", "text": page}]}}
+        await admin.ask("POST", "/v1/sessions/march/commands", json=prompt)
+        kept = (await admin.ask("POST", "/v1/blobs", data=page.encode(), headers={"Content-Type": "text/html"})).json
+        seen = set()
+        for route in sorted(ROUTES, key=lambda one: one.method == "DELETE"):
+            row, path = ROWS[route.name], path_of(route).replace(DIGEST, kept["digest"])
+            more: dict[str, Any] = {"json": row.body} if row.body is not None else {}
+            for strange in ("", "%3Csvg%20onload=alert(1)%3E"):
+                async with admin.http.request(
+                    route.method, URL(admin.url + path + strange, encoded=True), headers=admin.heads(), **more
+                ) as answer:
+                    assert answer.status not in range(500, 600), route.name
+                    said = answer.headers
+                    if answer.status != 204:
+                        assert INERT.fullmatch(answer.content_type), (route.name, answer.content_type)
+                        seen.add(answer.content_type)
+                    assert said["x-content-type-options"] == "nosniff", route.name
+                    assert "default-src 'none'" in said["content-security-policy"], route.name
+                    assert "access-control-allow-origin" not in said, route.name
+                    if route.name == "getBlob" and answer.status == 200:
+                        assert said["content-disposition"] == "attachment"
+                        assert await answer.text() == page
+        assert {"application/json", "application/octet-stream", "text/event-stream"} <= seen

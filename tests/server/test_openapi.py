@@ -23,14 +23,19 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from windlass.adapters.mounts import mount_names, mounts_named
 from windlass.server.access.token_file import TokenFile
+from windlass.server.mount import joined
 from windlass.server.resources.openapi import NAMED, NAMES, openapi
 from windlass.server.resources.route_list import ROUTES
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 EXAMPLES = 4
-ENDLESS = {"followEvents"}
-"""Operations whose answer does not end; `test_stream.py` tries them."""
+ENDLESS = {"followEvents", "aguiRunAgent"}
+"""Operations whose answer is a stream; `test_stream.py` and the tests of their adapter try them."""
+MOUNTS = tuple(mounts_named(mount_names()))
+THERE = {"session_id": "march", "agent_name": "clerk"}
+"""What paths may name, and is there."""
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -90,7 +95,7 @@ def test_the_server_does_what_its_document_says(served: tuple[str, str], kind: s
     headers = {"Authorization": f"Bearer {token}"}
     mode = schemathesis.GenerationMode.NEGATIVE if kind == "does not fit" else schemathesis.GenerationMode.POSITIVE
     tried = []
-    for found in schemathesis.openapi.from_dict(openapi()).get_all_operations():
+    for found in schemathesis.openapi.from_dict(openapi(MOUNTS)).get_all_operations():
         assert isinstance(found, Ok), found
         operation = found.ok()
         name = operation.definition.raw["operationId"]
@@ -112,11 +117,11 @@ def test_the_server_does_what_its_document_says(served: tuple[str, str], kind: s
         @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
         def agree(case: schemathesis.Case[Any]) -> None:
             if kind == "fits and names what is there":
-                case.path_parameters.update({name: "march" for name in case.path_parameters if name.endswith("n_id")})
+                case.path_parameters.update({name: THERE[name] for name in case.path_parameters if name in THERE})
             case.call_and_validate(base_url=url, headers=headers, checks=CHECKS, timeout=300)
 
         agree()
-    assert sorted(tried) == sorted(route.name for route in ROUTES)
+    assert sorted(tried) == sorted(route.name for route in joined(ROUTES, MOUNTS))
 
 
 def may_be_wrong(operation: schemathesis.schemas.APIOperation[Any, Any, Any, Any]) -> bool:

@@ -238,7 +238,10 @@ async def test_a_driver_puts_no_tool_of_its_own_in_the_place_of_the_authors(tmp_
     async with serving(tmp_path, [clerk()]) as running:
         admin, driver = running.client(), running.client("drive", name="dan")
         await admin.begin("a")
-        await driver.post("/v1/sessions/a/commands", {"type": "unmount.received", "tools": ["pay"]})
+        gone = {"type": "unmount.received", "tools": ["pay"]}
+        said = await driver.ask("POST", "/v1/sessions/a/commands", json=gone)
+        assert (said.status, said.json["code"]) == (403, "role")
+        await admin.post("/v1/sessions/a/commands", gone)
         mount = {
             "type": "mount.received",
             "tools": [{"name": "pay"}],
@@ -246,6 +249,20 @@ async def test_a_driver_puts_no_tool_of_its_own_in_the_place_of_the_authors(tmp_
         }
         said = await driver.ask("POST", "/v1/sessions/a/commands", json=mount)
         assert (said.status, said.json["code"]) == (409, "collision")
+
+
+async def test_a_driver_takes_away_the_tools_of_clients_and_none_of_the_authors(tmp_path):
+    async with serving(tmp_path, [clerk()]) as running:
+        admin, driver = running.client(), running.client("drive", name="dan")
+        await admin.begin("a")
+        own = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}
+        mount = {"type": "mount.received", "tools": [{"name": "look"}], "body": {"tools": [own]}}
+        await driver.post("/v1/sessions/a/commands", mount)
+        for tools, status in ((["look", "pay"], 403), (["pay"], 403), (["look"], 200)):
+            command = {"type": "unmount.received", "tools": tools, "force": True}
+            assert (await driver.ask("POST", "/v1/sessions/a/commands", json=command)).status == status, tools
+        kinds = [one["event"]["type"] for one in await admin.records("a")]
+        assert kinds.count("unmount.received") == 1
 
 
 async def test_a_schema_that_stands_for_more_than_can_be_checked_is_refused_at_once(tmp_path):
@@ -291,3 +308,53 @@ async def test_new_texts_of_prompts_name_no_files(tmp_path):
             json={"type": "queue.edited", "order": [], "body": {"edits": {"k": edit}}},
         )
         assert (said.status, said.json["path"]) == (422, "$.body.edits.k.attachments")
+
+
+async def test_a_new_session_has_no_longer_title_and_no_more_metadata_than_it_could_be_given_later(tmp_path):
+    async with serving(tmp_path, [clerk()]) as running:
+        admin = running.client()
+        begun = await admin.ask(
+            "POST", "/v1/sessions", json={"agent": "clerk", "session_id": "a", "title": "t" * 9_000}
+        )
+        assert (begun.status, begun.json["session"]["title"]) == (201, "t" * 200)
+        await admin.post(
+            "/v1/sessions/a/commands", {"type": "change.received", "change": {"what": "title", "title": "u" * 9_000}}
+        )
+        assert (await admin.get("/v1/sessions/a"))["session"]["title"] == "u" * 200
+        for more in ({str(number): "x" for number in range(129)}, {"name": "x" * 5_000}):
+            said = await admin.ask("POST", "/v1/sessions", json={"agent": "clerk", "session_id": "b", "metadata": more})
+            assert (said.status, said.code) == (400, "usage")
+            assert "metadata" in said.json["detail"]
+        assert [row["session"] for row in (await admin.get("/v1/sessions"))["sessions"]] == ["a"]
+
+
+async def test_a_page_of_large_records_ends_early_and_its_cursor_goes_on(tmp_path):
+    async with serving(tmp_path, [clerk(ask=False)], limits=Limits(page_bytes=30_000)) as running:
+        admin = running.client()
+        await admin.begin("a")
+        for number in range(4):
+            words = {"content": [{"type": "text", "text": str(number) * 20_000}]}
+            await admin.post("/v1/sessions/a/commands", {"type": "prompt.received", "body": words})
+            await admin.get("/v1/sessions/a/result?wait_s=60")
+        pages, cursor, more = 0, "", True
+        found: list[int] = []
+        while more:
+            said = await admin.ask("GET", f"/v1/sessions/a/records?limit=1000&after={cursor}")
+            page = said.json
+            assert len(said.body) < 60_000
+            found += [record["seq"] for record in page["records"]]
+            cursor, more, pages = page["cursor"], page["more"], pages + 1
+        assert found == list(range(1, (await admin.get("/v1/sessions/a"))["session"]["seq"] + 1))
+        assert pages >= 3
+
+
+async def test_a_fork_to_an_id_that_is_taken_is_told_what_has_it(tmp_path):
+    async with serving(tmp_path, [clerk(ask=False)]) as running:
+        admin = running.client()
+        for name in ("a", "b"):
+            await admin.begin(name)
+        await admin.post("/v1/sessions/a/fork", {"session_id": "f"})
+        for source, taken, why in (("b", "f", "is a fork of 'a' at record 1"), ("a", "b", "is no fork")):
+            said = await admin.ask("POST", f"/v1/sessions/{source}/fork", json={"session_id": taken})
+            assert (said.status, said.code) == (400, "usage")
+            assert said.json["detail"] == f"session {taken!r} exists already and {why}: choose another id"

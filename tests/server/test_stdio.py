@@ -181,3 +181,40 @@ def test_garbage_and_lines_that_are_too_long_are_answered_and_not_fatal(client: 
     client.write(b'{"jsonrpc":"2.0","method":"listAgents"}')  # wants no answer
     assert client.result("getHealth")["status"] == "ok"
     assert client.end() == 0
+
+
+NAMED = {"type": "prompt.received", "body": {"content": [{"type": "text", "text": "/deploy now"}]}}
+
+
+def slash_named(client: Client) -> dict[str, Any]:
+    """Brings a command, names it, and gives what the client is asked: the answer to the prompt waits."""
+    client.result("createSession", body={"agent": "clerk", "session_id": "march"})
+    client.result("followEvents", session_id="march", commands=json.dumps([{"name": "deploy"}]))
+    params = {"session_id": "march", "key": "k1", "body": NAMED}
+    client.write(json.dumps({"jsonrpc": "2.0", "id": "named", "method": "sendCommand", "params": params}).encode())
+    while (told := client.event())["kind"] != "slash":
+        continue
+    found: dict[str, Any] = told["data"]
+    return found
+
+
+def test_a_client_of_pipes_brings_slash_commands_and_answers_them(client: Client):
+    asked = slash_named(client)
+    assert (asked["name"], asked["args"], asked["status"]) == ("deploy", "now", "open")
+    params = {"session_id": "march", "request_id": asked["request_id"], "body": {"handled": True}}
+    client.write(
+        json.dumps({"jsonrpc": "2.0", "id": "mine", "method": "answerSlashCommand", "params": params}).encode()
+    )
+    answers = {said["id"]: said for said in (client.answer(), client.answer())}
+    assert answers["mine"]["result"]["status"] == "answered"
+    assert answers["named"]["result"] == {"command_id": "k1", "session_id": "march", "handled_by": "stdio"}
+    assert client.end() == 0
+
+
+def test_a_pipe_that_ends_waits_for_no_slash_command(client: Client):
+    slash_named(client)
+    assert client.process.stdin is not None
+    client.process.stdin.close()
+    said = client.answer()
+    assert (said["id"], said["error"]["data"]["code"]) == ("named", "no_client")
+    assert client.end() == 0

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
+from collections.abc import AsyncIterator
 
 from starlette.types import Message
 
-from windlass.runtime.streams.subscribers import BUFFER_MAX
+from windlass.runtime.streams.subscribers import BUFFER_MAX, Subscription
 from windlass.server.access.limits import Limits
 from windlass.server.event_stream import EventStream
-from windlass.server.frame_stream import FrameStream
+from windlass.server.sse_connection import FrameStream
 
 from .support import WAIT_S, Client, Stream, clerk, serving
 
@@ -198,6 +200,37 @@ async def test_a_reader_that_was_too_slow_for_what_is_at_hand_goes_on_with_the_l
         await following
 
 
+class Kept:
+    """What is told, in a generator that somebody else holds too, so that nothing but its stream ends it."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._told = self._frames()
+
+    def hello(self) -> bytes:
+        return b""
+
+    def frames(self) -> AsyncIterator[bytes]:
+        return self._told
+
+    async def _frames(self) -> AsyncIterator[bytes]:
+        try:
+            yield b"data: {}\n\n"
+        finally:
+            self.ended = True
+
+
+async def test_what_is_told_ends_with_its_stream_also_in_the_middle_of_sending(tmp_path):
+    async with serving(tmp_path, [clerk()], limits=Limits(heartbeat_s=3600)) as running:
+        held, kept = Held(), Kept()
+        stream = FrameStream(running.server.state, running.server.tokens.tokens()[0], kept)
+        following = asyncio.ensure_future(stream.run(held.receive, held.send, {}))
+        await held.blocked.wait()
+        running.server.state.stopped.set()
+        await following
+        assert kept.ended
+
+
 async def test_streams_end_when_the_server_stops_and_so_many_may_be_open(tmp_path):
     async with serving(tmp_path, [clerk()], limits=Limits(streams_of_token=2)) as running:
         admin = running.client()
@@ -224,3 +257,25 @@ async def test_a_stream_ends_when_its_token_is_taken_away(tmp_path):
             running.server.tokens.revoke("rae")
             await admin.prompt("a")
             assert await stream.next() is None
+
+
+def readers() -> int:
+    """How many there are in this process, whoever keeps them."""
+    gc.collect()
+    return sum(isinstance(one, Subscription) for one in gc.get_objects())
+
+
+async def test_readers_that_come_and_go_at_a_session_at_rest_leave_nothing_behind(tmp_path):
+    async with serving(tmp_path, [clerk(ask=False)]) as running:
+        admin = running.client()
+        await admin.begin("a")
+        async with admin.stream("a") as staying:  # whoever stays keeps what all of them share
+            await staying.record()
+            before = readers()
+            for _ in range(20):
+                async with admin.stream("a") as one:
+                    await one.record()
+            async with asyncio.timeout(WAIT_S):
+                while sum(running.server.state.streams.values()) > 1:
+                    await asyncio.sleep(0.01)
+            assert readers() == before

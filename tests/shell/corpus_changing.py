@@ -39,6 +39,8 @@ CASES = [
     Case("nohup rm a.py", lines=("rm a.py",)),
     Case("time rm a.py", lines=("rm a.py",)),
     Case("time -p rm a.py", lines=("rm a.py",)),
+    Case("time ''A=./evil ls", lines=("A=./evil ls", "ls"), name="time and a name that looks like an assignment"),
+    Case("time -p A\\=/evil", lines=("A=/evil",), name="time and a name with a quoted sign"),
     Case("nice -n 5 rm a.py", lines=("rm a.py",)),
     Case("nice -10 rm a.py", lines=("rm a.py",)),
     Case("ionice -c 3 rm a.py", lines=("rm a.py",)),

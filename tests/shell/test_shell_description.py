@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.cli.screen.person_requests import detail_text
 from windlass.events.tools.permissions import ShellCommand, ShellDetail
+from windlass.protocol.permission_words import detail_text
 from windlass.tools.description import CallPlace, Description
 from windlass.tools.shell.shell_description import shell_description
 
@@ -40,6 +40,25 @@ def test_a_redirection_is_a_line_of_its_own_and_a_write() -> None:
 
 def test_nothing_stands_for_two_commands() -> None:
     assert described("git status; rm -r x").subject == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git log --output=x",
+        "sort a.py -o x",
+        "sed -i s/a/b/ x",
+        "uniq a.py x",
+        "tree -o x",
+        "find . -fprint x",
+        "find x -delete",
+    ],
+)
+def test_nothing_stands_for_a_command_that_writes_though_its_name_is_known_for_reading(command: str) -> None:
+    """Whoever agrees to `git log *` does not mean `git log --output=FILE`."""
+    about = described(command)
+    assert (about.exact, about.subject, about.writes) == (True, "", ("/ws/x",))
+    assert all(described(text).subject == text for text in ("git log", "sort x", "sed s/a/b/ x", "find x", "touch x"))
 
 
 def test_a_text_with_a_variable_is_not_exact_and_offers_no_standing_approval() -> None:

@@ -18,7 +18,7 @@ from windlass.testing.simulator.chance import CALM
 from windlass.testing.simulator.run import SimFailure, live
 from windlass.testing.simulator.runner import Runner
 from windlass.testing.simulator.tools import TOOLS
-from windlass.testing.simulator.world import World
+from windlass.testing.simulator.world import Kind, World
 
 KEY = Key("sim", "s")
 
@@ -26,8 +26,8 @@ KEY = Key("sim", "s")
 class Scene:
     """One world, told by a coroutine. `faults` sets what goes wrong from now on."""
 
-    def __init__(self, *turns: Any, answer: Answer | None = None, **agent: Any) -> None:
-        self.world = World(0, steps=0)
+    def __init__(self, *turns: Any, answer: Answer | None = None, kind: Kind = "plain", **agent: Any) -> None:
+        self.world = World(0, steps=0, kind=kind)
         self.world.rates = CALM
         self.world.poll_ms = 1_000
         self.world.has_approver = False

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from windlass.events.tools.permissions import PermissionApproved
-from windlass.events.values.specs import Policy, Rule, Settings
-from windlass.kernel.parts.tools import dispatch, gate
+from windlass.events.values.policy import Policy, Rule
+from windlass.events.values.settings import Settings
+from windlass.kernel.parts.tools import dispatch, verdicts
 from windlass.testing.scripted import call
 from windlass.testing.simulator import SimFailure
 from windlass.testing.simulator.tools import TOOLS, pay_retold, pay_safely
@@ -111,7 +112,7 @@ def new_contract_rules_what_has_begun(patch: pytest.MonkeyPatch) -> None:
 
 
 def gate_is_asked_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gate, "outdated", lambda state, call: ())
+    patch.setattr(verdicts, "outdated", lambda state, call: ())
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,13 @@ from windlass.events.changes import ChangePins, ChangeReceived, ChangeSettings
 from windlass.events.context import CompactReceived
 from windlass.events.runs import InterruptReceived
 from windlass.events.sessions import NoticeGiven
+from windlass.events.tools.calls import ToolOutcomeUnknown, ToolSettled
+from windlass.events.tools.jobs import JobStarted
 from windlass.events.tools.permissions import PermissionApproved
 from windlass.events.tools.toolset import MountReceived, ToolBody
-from windlass.events.values.specs import Policy, Rule, Settings
+from windlass.events.values.ids import job_id
+from windlass.events.values.policy import Policy, Rule
+from windlass.events.values.settings import Settings
 from windlass.models.base import Request
 from windlass.runtime.api.agent import Agent, Budget
 from windlass.runtime.api.approvals import PermissionAsk, QuestionAsk
@@ -26,9 +30,11 @@ from windlass.runtime.streams.record import Record
 from windlass.store.base import Key
 from windlass.testing.scripted import call, fail, hang
 from windlass.testing.simulator.hooks import guard
+from windlass.testing.simulator.jobs import in_background
 from windlass.testing.simulator.ports import BEGINNING_MS
 from windlass.testing.simulator.runner import Runner
 from windlass.testing.simulator.tools import SERVED, TOOLS, tab
+from windlass.tools.context import ToolContext
 from windlass.tools.tool import tool
 
 
@@ -512,3 +518,31 @@ def test_what_is_pinned_while_a_summary_is_written_stays_whatever_the_settings_s
         assert third in [ref.seq for ref in scene.world.watch.logs[KEY].state.history.items]
 
     Scene(answer=answer, settings=Settings(keep_exchanges=1)).play(story)
+
+
+def test_a_call_that_a_person_has_run_again_starts_a_job_of_its_own():
+    @tool(settle=True)
+    async def deploy(ctx: ToolContext) -> Any:
+        "Deploys in the background; its process dies when the job has been started the first time."
+        job = await in_background(ctx)
+        if ctx.attempt == 1:
+            await asyncio.get_running_loop().create_future()
+        return job
+
+    async def story(scene: Scene) -> None:
+        one = await scene.runner()
+        await scene.begin(one)
+        await scene.send(one, prompt("p1"))
+        while not scene.world.machine.jobs:
+            await asyncio.sleep(0.1)
+        scene.crash(one)
+        two = await scene.runner()
+        await scene.until("tool.outcome_unknown")
+        call_id = next(event.call_id for event in scene.events() if isinstance(event, ToolOutcomeUnknown))
+        await scene.send(two, ToolSettled(command_id="again", call_id=call_id, outcome="run_again"))
+        await scene.until("job.finished")
+        await scene.until("run.completed")
+        started = [event.job_id for event in scene.events() if isinstance(event, JobStarted)]
+        assert started == [job_id(call_id, 2)] != [job_id(call_id)]
+
+    Scene([call("deploy")], "done", tools=[deploy]).play(story)

@@ -14,9 +14,10 @@ from windlass.events.context import CompactionFinished
 from windlass.events.errors import CommandTaken, Refused
 from windlass.events.hooks import HookRuling
 from windlass.events.stored.codec import decode_command
+from windlass.events.tools.permissions import GrantsChanged
 from windlass.kernel import parts
 from windlass.kernel.parts.context import context_size
-from windlass.kernel.parts.tools import calls, dispatch, gate, jobs, labels
+from windlass.kernel.parts.tools import calls, dispatch, gate, jobs, labels, verdicts
 from windlass.kernel.state import State
 from windlass.runtime.api.runtime import Runtime
 from windlass.runtime.bind.bound_agent import Bound
@@ -34,7 +35,7 @@ from windlass.store.base import Key
 from windlass.store.rules import session_ledger
 from windlass.testing.simulator import SimFailure, simulate
 from windlass.testing.simulator.store import SimLog
-from windlass.tools.planes.stops import StoppableTask
+from windlass.tools.planes.task_stops import StoppableTask
 from windlass.tools.sandboxes.sandbox import Launch
 from windlass.tools.tool import AnyTool
 
@@ -221,7 +222,7 @@ def runs_again_what_may_run_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def asks_the_gate_only_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gate, "outdated", lambda state, call: ())
+    patch.setattr(verdicts, "outdated", lambda state, call: ())
 
 
 def starts_a_job_again_to_keep_it(patch: pytest.MonkeyPatch) -> None:
@@ -257,6 +258,14 @@ def lets_an_allow_rule_speak_of_all_three_legs(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(labels, "joins", lambda *given: ())
 
 
+def keeps_a_standing_approval_that_was_taken_back(patch: pytest.MonkeyPatch) -> None:
+    def only_adds(state: State, event: GrantsChanged) -> None:
+        gate.grants_changed(state, msgspec.structs.replace(event, revoked=()))
+
+    fold: dict[Any, Any] = parts.TABLES.fold
+    patch.setitem(fold, GrantsChanged, only_adds)
+
+
 @pytest.mark.parametrize(
     ("plant", "rule"),
     [
@@ -285,6 +294,7 @@ def lets_an_allow_rule_speak_of_all_three_legs(patch: pytest.MonkeyPatch) -> Non
         (has_a_summary_forget_what_it_sums_up, "labels are what the events add up to"),
         (loses_what_a_tool_marked_its_result_with, "labels are what the events add up to"),
         (lets_an_allow_rule_speak_of_all_three_legs, "nothing private leaves unasked"),
+        (keeps_a_standing_approval_that_was_taken_back, "a standing approval that lets pass was given and stands"),
     ],
     ids=lambda given: given.__name__ if callable(given) else "",
 )

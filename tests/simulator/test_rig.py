@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import platform
+import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -18,6 +21,7 @@ from windlass.testing.simulator.chance import CALM, Chance
 from windlass.testing.simulator.loop import Actor, SimLoop, Stuck
 
 SEEDS = (3, 11, 42)
+VERSION_SEEDS = 6
 DIGEST = """
 import hashlib
 from windlass.testing.simulator import simulate
@@ -43,6 +47,33 @@ def test_a_seed_is_the_same_course_of_things_in_every_process():
             check=True,
         )
         assert done.stdout.split() == here
+
+
+@pytest.mark.parametrize("kind", ["plain", "flows"])
+def test_nothing_waits_in_a_way_that_takes_other_passes_of_the_loop_in_another_version_of_python(kind, monkeypatch):
+    gathers, found = asyncio.gather, set[str]()
+
+    async def wait_for(work: Any, timeout: float | None) -> Any:
+        found.add("wait_for makes a task in 3.11")
+        async with asyncio.timeout(timeout):
+            return await work
+
+    def gather(*works: Any, **more: Any) -> Any:
+        if any(isinstance(work, asyncio.Future) and work.done() for work in works):
+            found.add("gather takes no pass in 3.13 for what has ended")
+        return gathers(*works, **more)
+
+    monkeypatch.setattr(asyncio, "wait_for", wait_for)
+    monkeypatch.setattr(asyncio, "gather", gather)
+    for seed in range(VERSION_SEEDS):
+        simulate(seed, kind=kind)
+    assert found == set()
+
+
+def test_a_failure_names_the_version_of_python_that_its_world_ran_in(monkeypatch):
+    monkeypatch.setattr(SimLoop, "_run_once", lambda loop: (_ for _ in ()).throw(Stuck("planted")))
+    with pytest.raises(SimFailure, match=rf"windlass sim 3 --trace \(Python {re.escape(platform.python_version())}\)"):
+        simulate(3)
 
 
 def test_safety_mode_ends_with_the_trouble():

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from windlass.testing.simulator import STEPS_MIN, simulate
-from windlass.testing.simulator.places import HARD_PLACES
+from windlass.testing.simulator.hard_places import HARD_PLACES
 from windlass.testing.simulator.world import CRASHES_MIN, RUNS_MIN
 
 WORLDS = 1_000

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import pathlib
 import stat
+import struct
 import tarfile
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 
@@ -20,6 +23,8 @@ from windlass.skills.folder import Unreadable
 
 SKILL = skill("packed").encode()
 Make = Callable[[pathlib.Path], None]
+HELD_MAX = 16 * 1024 * 1024
+"""More than that is never held of an archive."""
 
 
 def tar(*entries: tuple[str, bytes] | tarfile.TarInfo, mode: str = "w") -> Make:
@@ -68,6 +73,30 @@ def lying_zip(path: pathlib.Path) -> None:
     path.write_bytes(data)
 
 
+def long_header(kind: bytes) -> Make:
+    """A tar of a few kilobytes whose first entry has so much to say of itself that nobody could hold it."""
+
+    def make(path: pathlib.Path) -> None:
+        with gzip.open(path, "wb", compresslevel=9) as file:
+            info = tarfile.TarInfo("packed")
+            info.size, info.type = 1 << 26, kind
+            file.write(info.tobuf(tarfile.GNU_FORMAT))
+            file.write(bytes(1 << 26))
+        tar(("packed/SKILL.md", SKILL))(path.with_suffix(".rest"))
+        with gzip.open(path, "ab") as file:
+            file.write(path.with_suffix(".rest").read_bytes())
+        path.with_suffix(".rest").unlink()
+
+    return make
+
+
+def long_directory(path: pathlib.Path) -> None:
+    """A zip that says of half a million entries where they are, and has none."""
+    row = b"PK\x01\x02" + struct.pack("<4B4H3L5H2L", *[20, 3, 20, 0], *[0] * 7, 1, *[0] * 6) + b"x"
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 65_535, 65_535, len(row) * 500_000, 0, 0)
+    path.write_bytes(row * 500_000 + end)
+
+
 BIG = bytes(40_000_000)
 HOSTILE: dict[str, tuple[Make, str]] = {
     "tar absolute": (tar(("/tmp/evil", b"x")), "archive-path"),
@@ -96,11 +125,16 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "tar git": (tar(("packed/.git/hooks/pre-commit", b"x")), "archive-name"),
     "tar many": (tar(*((f"packed/{n}", b"") for n in range(ENTRIES_MAX + 1))), "archive-bomb"),
     "tar bomb": (tar(("packed/a", BIG), mode="w:gz"), "archive-bomb"),
+    "tar long header": (long_header(tarfile.XHDTYPE), "archive-bomb"),
+    "tar long name": (long_header(tarfile.GNUTYPE_LONGNAME), "archive-bomb"),
+    "tar long link": (long_header(tarfile.GNUTYPE_LONGLINK), "archive-bomb"),
+    "tar other packing": (tar(("packed/SKILL.md", SKILL), mode="w:xz"), "archive-unreadable"),
     "zip absolute": (zipped(("/evil", b"x")), "archive-path"),
     "zip parent": (zipped(("../evil", b"x")), "archive-path"),
     "zip backslash": (zipped(("..\\evil", b"x")), "archive-path"),
     "zip symlink": (zipped(("packed/a", b"/etc/passwd"), mode=stat.S_IFLNK | 0o777), "archive-link"),
     "zip bomb": (zipped(("packed/a", BIG), method=zipfile.ZIP_DEFLATED), "archive-bomb"),
+    "zip long directory": (long_directory, "archive-bomb"),
     "zip lies": (lying_zip, "archive-"),
     "zip cut": (raw(b"PK\x03\x04" + bytes(40)), "archive-unreadable"),
     "no archive": (raw(b"hello"), "archive-unreadable"),
@@ -120,14 +154,22 @@ def test_there_are_enough_of_them():
 def test_a_hostile_archive_is_refused_and_leaves_nothing(name, tmp_path):
     make, code = HOSTILE[name]
     make(tmp_path / "evil.bin")
-    with pytest.raises(Unreadable) as refused:
-        unpacked(str(tmp_path / "evil.bin"), str(tmp_path / "cache"))
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unreadable) as refused:
+            unpacked(str(tmp_path / "evil.bin"), str(tmp_path / "cache"))
+        assert tracemalloc.get_traced_memory()[1] < HELD_MAX
+    finally:
+        tracemalloc.stop()
     assert refused.value.code.startswith(code)
     assert refused.value.fix
     assert everything(tmp_path) == ["evil.bin"]
 
 
-@pytest.mark.parametrize("make", [tar(("packed/SKILL.md", SKILL)), tar(("./packed/SKILL.md", SKILL), mode="w:gz"), zipped(("packed/SKILL.md", SKILL))])  # fmt: skip
+LONG = "packed/" + "/".join(["a_folder_with_a_long_name"] * 8) + "/x.md"
+
+
+@pytest.mark.parametrize("make", [tar(("packed/SKILL.md", SKILL)), tar(("packed/SKILL.md", SKILL), (LONG, os.urandom(3_000_000)), mode="w:gz"), tar(("./packed/SKILL.md", SKILL), mode="w:gz"), zipped(("packed/SKILL.md", SKILL))])  # fmt: skip
 def test_a_sound_archive_is_unpacked_once_for_reading_only(make, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -117,6 +117,26 @@ def test_a_workspace_whose_skills_lead_elsewhere_is_not_followed(place):
     assert names(found(place, place / "work", scan=())) == []
 
 
+def test_a_skill_that_is_a_link_is_followed_only_within_its_workspace_or_checkout(place):
+    put(place / "elsewhere", "stolen")
+    inside = put(place / "work" / "tools", "inside")
+    for folder in (place / "work" / ".agents" / "skills", place / "clone" / "skills"):
+        folder.mkdir(parents=True)
+        (folder / "stolen").symlink_to(place / "elsewhere" / "stolen")
+    (place / "work" / ".agents" / "skills" / "inside").symlink_to(inside)
+    (place / "clone" / ".git").mkdir()
+    what = found(place, place / "work", scan=(), checkouts=(str(place / "clone"),))
+    assert names(what) == ["inside"]
+    assert ["leads out of" in str(failed.reason) for failed in what.failures] == [True, True]
+
+
+def test_a_checkout_whose_skills_lie_elsewhere_has_none(place):
+    put(place / "elsewhere", "stolen")
+    (place / "clone" / ".git").mkdir(parents=True)
+    (place / "clone" / "skills").symlink_to(place / "elsewhere")
+    assert names(found(place, scan=(), checkouts=(str(place / "clone"),))) == []
+
+
 def test_packages_offer_skills_by_entry_points_and_are_not_imported(place, monkeypatch):
     site = place / "site"
     put(site / "skilled_pkg", "packaged")

@@ -21,7 +21,7 @@ from windlass.events.skills import (
 )
 from windlass.events.tools.calls import ToolDenied, ToolFinished
 from windlass.events.values.blocks import Text
-from windlass.events.values.specs import Settings
+from windlass.events.values.settings import Settings
 from windlass.skills.config import InlineSkill, Skills
 from windlass.testing.scripted import ScriptedModel, call
 

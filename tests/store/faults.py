@@ -1,4 +1,5 @@
-"""Disks that fail: for our own files a `Disk`, for SQLite a virtual file system. Each fault is switched by its test."""
+"""Disks that fail: for our own files a `Disk`, for SQLite a virtual file system. Each fault is switched by its test. And
+what was written once and is not what it was."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import contextlib
 import errno
 import os
 import pathlib
+import random
 from collections.abc import Callable, Iterator
 
 import apsw
@@ -153,3 +155,22 @@ def hooked(hooks: Hooks, name: str = "windlass-test") -> Iterator[str]:
 
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def harm_at_random(place: pathlib.Path, chance: random.Random) -> None:
+    """Some bytes of some file are others, or none."""
+    files = sorted(path for path in place.rglob("*") if path.is_file() and path.name != "lock")
+    file = chance.choice(files)
+    data = bytearray(file.read_bytes())
+    at = chance.randrange(len(data)) if data else 0
+    match chance.randrange(4):
+        case 0:
+            data[at : at + 1] = bytes([data[at] ^ 1 << chance.randrange(8)]) if data else b"x"
+        case 1:
+            length = min(chance.choice((4, 64, 4096)), len(data) - at)
+            data[at : at + length] = bytes(length)
+        case 2:
+            data[at : at + 40] = chance.randbytes(40)
+        case _:
+            del data[at:]
+    file.write_bytes(data)

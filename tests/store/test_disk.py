@@ -319,3 +319,23 @@ async def test_jsonl_normal_syncs_only_at_barriers(tmp_path: pathlib.Path):
     await writer.append(barrier=True)
     assert store_stats(store)["syncs"] > before
     await store.close()
+
+
+async def test_each_counted_sync_of_jsonl_is_asked_of_the_system(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    real = os.fdatasync
+    asked: list[int] = []
+
+    def sync(handle: int) -> None:
+        asked.append(handle)
+        real(handle)
+
+    monkeypatch.setattr(os, "fdatasync", sync)
+    store = await JsonlStore.open(tmp_path / "s.jsonl.d")
+    writer = await Writer(store).claim()
+    before, counted = len(asked), store_stats(store)["syncs"]
+    for _ in range(5):
+        await writer.append()
+    assert len(asked) - before == store_stats(store)["syncs"] - counted >= 5
+    await store.close()

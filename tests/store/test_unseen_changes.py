@@ -12,6 +12,7 @@ from contextlib import closing
 
 import pytest
 
+from tests.store.faults import harm_at_random
 from tests.store.stores import JSONL_NAME, SQLITE_NAME, opener
 from windlass.events.errors import Damaged, WindlassError
 from windlass.events.stored.record import Sealed
@@ -201,25 +202,6 @@ async def test_a_damaged_page_of_the_table_of_sessions_hides_no_other_session(tm
 
 
 # --- anything
-
-
-def harm_at_random(place: pathlib.Path, chance: random.Random) -> None:
-    """Some bytes of some file are others, or none."""
-    files = sorted(path for path in place.rglob("*") if path.is_file() and path.name != "lock")
-    file = chance.choice(files)
-    data = bytearray(file.read_bytes())
-    at = chance.randrange(len(data)) if data else 0
-    match chance.randrange(4):
-        case 0:
-            data[at : at + 1] = bytes([data[at] ^ 1 << chance.randrange(8)]) if data else b"x"
-        case 1:
-            length = min(chance.choice((4, 64, 4096)), len(data) - at)
-            data[at : at + length] = bytes(length)
-        case 2:
-            data[at : at + 40] = chance.randbytes(40)
-        case _:
-            del data[at:]
-    file.write_bytes(data)
 
 
 async def judged(store: Store, session: Key, written: list[Sealed]) -> str:

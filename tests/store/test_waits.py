@@ -19,6 +19,8 @@ from windlass.store.base import IndexRow, Key
 from windlass.store.group_commit import GroupWriter, Job
 from windlass.store.jsonl import store_lock
 from windlass.store.jsonl.store import JsonlStore
+from windlass.store.sqlite import committer, connections
+from windlass.store.sqlite.store import SqliteStore
 
 from .faults import FaultyDisk
 
@@ -28,6 +30,13 @@ with open(sys.argv[1], "a") as file:
     fcntl.flock(file, fcntl.LOCK_EX)
     print("held", flush=True)
     sys.stdin.read()
+"""
+WRITER = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.read()
 """
 KEY = Key("t", "s")
 
@@ -49,9 +58,9 @@ class Committed:
 
 
 @contextmanager
-def held_by_another(lock: pathlib.Path) -> Iterator[int]:
+def held_by_another(lock: pathlib.Path, holder: str = HOLDER) -> Iterator[int]:
     """Another process that has the lock and does nothing; its number."""
-    command = [sys.executable, "-c", HOLDER, str(lock)]
+    command = [sys.executable, "-c", holder, str(lock)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
@@ -62,6 +71,8 @@ def held_by_another(lock: pathlib.Path) -> Iterator[int]:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_lock, "LOCK_WAIT_S", 0.1)
+    for module in (committer, connections):
+        monkeypatch.setattr(module, "BUSY_TIMEOUT_MS", 100)
 
 
 async def test_a_lock_that_another_process_keeps_is_given_up_and_the_process_named(tmp_path: pathlib.Path):
@@ -74,6 +85,21 @@ async def test_a_lock_that_another_process_keeps_is_given_up_and_the_process_nam
             with pytest.raises(StoreError, match=f"process {pid} has had the lock"):
                 await store.log.create(KEY)
         assert await store.log.create(KEY), "and it goes on when the lock is free"
+    finally:
+        await store.close()
+
+
+async def test_a_database_that_another_process_writes_to_for_ever_is_given_up_and_that_is_said(tmp_path: pathlib.Path):
+    file = tmp_path / "work.db"
+    store = await SqliteStore.open(file)
+    try:
+        with held_by_another(file, WRITER):
+            with pytest.raises(StoreError, match="another process has been writing for"):
+                await store.log.create(KEY)
+            beside = await SqliteStore.open(file)
+            assert await beside.log.head(KEY) is None, "it can be opened and read meanwhile"
+            await beside.close()
+        assert await store.log.create(KEY), "and it goes on when the other one has ended"
     finally:
         await store.close()
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.kernel.parts.tools.gate import matches
+from windlass.kernel.parts.tools.policy_rules import matches
 from windlass.tools.linear_patterns import LinearPattern, NotLinear, name_pattern
 
 NAMES = st.text(alphabet="ab-]![*?é.\n\udce9", max_size=6)
@@ -49,3 +49,12 @@ def test_many_stars_of_a_policy_do_not_make_a_long_subject_costly():
 def test_a_pattern_that_cannot_be_judged_in_bounded_time_says_why(pattern, why):
     with pytest.raises(NotLinear, match=why):
         LinearPattern(pattern)
+
+
+def test_the_larger_an_expression_is_the_less_text_one_search_is_given():
+    small, large = LinearPattern("x[ab]{30}|x"), LinearPattern("x[ab]{900}|x")
+    assert 20 * large.chars_max < small.chars_max < 10_000_000
+    reach = "b" * large.chars_max
+    assert large.found_in(reach[1:] + "x")
+    assert not large.found_in(reach + "x"), "what is further away is not looked at"
+    assert not LinearPattern("b*|x[ab]{900}").fits(reach * 2), "a text that is too long fits nothing"

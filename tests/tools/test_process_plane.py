@@ -152,14 +152,13 @@ async def test_a_tool_in_a_worker_has_the_whole_context(tmp_path):
 
 
 def test_everything_public_of_a_context_crosses_over():
-    made_by_the_plane = {"idempotency_key"}
-    fields = {name for name in ToolContext.__slots__ if not name.startswith("_")}
+    made_when_asked_for = {"idempotency_key", "traceparent"}
+    fields = {name for name in ToolContext.__slots__ if not name.startswith("_")} | made_when_asked_for
     # A worker starts no jobs and is told no secrets; openings and what is blotted are for built-in tools, which run here.
-    not_there = {"jobs", "secret", "access", "blotted"}
-    assert fields == {*ABOUT, *made_by_the_plane, *not_there}
+    not_there = {"jobs", "secret", "access", "blotted", "waits"}
+    assert fields == {*ABOUT, "idempotency_key", *not_there}
     verbs = {name for name in vars(ToolContext) if not name.startswith("_")} - fields
     of_the_plane = {
-        "waiting",
         "labels",
         "holds",
         "hold",
@@ -167,9 +166,6 @@ def test_everything_public_of_a_context_crosses_over():
         "changes",
         "attach",
         "on_report",
-        "on_wait",
-        "off_wait",
-        "pause",
     }
     in_the_tool = {"keeps", "cancelled", "cancel", "wait_cancelled", "suspend", "wait"}
     asked_for = {"progress", "note", "changed", "mark", "keep", "ask", "model", "sandbox", "run"}

@@ -11,7 +11,7 @@ import pytest
 
 from windlass.events.errors import UsageError
 from windlass.events.values.items import ToolSchema
-from windlass.events.values.specs import ToolSpec, ToolText
+from windlass.events.values.tools import ToolSpec, ToolText
 from windlass.tools.context import ToolContext
 from windlass.tools.tool import Tool, as_tool, external_tool, tool
 from windlass.tools.tool_digest import implementation

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from windlass.events.values.specs import ToolSpec
+from windlass.events.values.tools import ToolSpec
 from windlass.tools.tool import external_tool, tool
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import windlass
 from windlass.cli.screen.setup import setup_lines
-from windlass.events.values.specs import Limits, Workspace
+from windlass.events.values.setup import Limits, Workspace
 from windlass.runtime.api.setup_summary import Collision, Knowledge, SetupSummary, ToolSetup
 from windlass.runtime.workspace.instruction_files import InstructionFile
 

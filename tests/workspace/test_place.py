@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import windlass
-from windlass.events.values.specs import ToolSpec, Workspace
+from windlass.events.values.setup import Workspace
+from windlass.events.values.tools import ToolSpec
 from windlass.runtime.workspace import folder as workspace
 from windlass.runtime.workspace import git
 from windlass.runtime.workspace import instruction_files as instructions

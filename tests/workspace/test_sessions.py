@@ -12,7 +12,7 @@ from tests.runtime.support import agent_of, events_of, names_of, only, sound, un
 from windlass.events.runs import RunCompleted
 from windlass.events.sessions import SessionResumed, SessionStarted
 from windlass.events.turns import PrefixChanged
-from windlass.events.values.specs import Workspace
+from windlass.events.values.setup import Workspace
 from windlass.events.workspace import InstructionsRendered, WorkspaceChanged
 from windlass.runtime.workspace.instruction_files import digest_of
 from windlass.testing.scripted import ScriptedModel, call

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import windlass
 from tests.runtime.support import agent_of
-from windlass.events.values.specs import Limits, ToolSpec, Workspace
+from windlass.events.values.setup import Limits, Workspace
+from windlass.events.values.tools import ToolSpec
 from windlass.models.tokens import estimate_text
 from windlass.runtime.api.setup_summary import (
     Collision,

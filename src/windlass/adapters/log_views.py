@@ -10,22 +10,39 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
-    from windlass.protocol.view import View
+    from windlass.protocol.view import TreeView, View
 
     LineViews = dict[str, Callable[[str], View[str]]]
+    TreeLineViews = dict[str, Callable[[str], TreeView]]
 
 
 def views() -> LineViews:
     """Every view by its name: given the name of a session, it makes lines of what is told of it."""
+    line_views: LineViews = {}
+    for module in _modules():
+        line_views.update(module.LINES)
+    return line_views
+
+
+def tree_views() -> TreeLineViews:
+    """The same of those that tell a session with those below it."""
+    tree_line_views: TreeLineViews = {}
+    for module in _modules():
+        tree_line_views.update(getattr(module, "TREE_LINES", {}))
+    return tree_line_views
+
+
+def _modules() -> list[ModuleType]:
     import windlass.adapters
 
-    found: LineViews = {}
-    for folder in pkgutil.iter_modules(windlass.adapters.__path__, "windlass.adapters."):
-        name = f"{folder.name}.log_lines"
-        if folder.ispkg and importlib.util.find_spec(name) is not None:
-            found.update(importlib.import_module(name).LINES)
-    return found
+    names = [
+        f"{folder.name}.log_lines"
+        for folder in pkgutil.iter_modules(windlass.adapters.__path__, "windlass.adapters.")
+        if folder.ispkg
+    ]
+    return [importlib.import_module(name) for name in names if importlib.util.find_spec(name) is not None]
 
 
 def view_named(name: str, session: str) -> View[str]:
@@ -35,4 +52,18 @@ def view_named(name: str, session: str) -> View[str]:
     known = views()
     if name not in known:
         raise UsageError(f"--view {name!r}: there is no such view; there are {', '.join(sorted(known))}")
+    return known[name](session)
+
+
+def tree_view_named(name: str, session: str) -> TreeView:
+    """A view of a session and those below it. Raises `UsageError` if that of this name tells one session alone."""
+    from windlass.events.errors import UsageError
+
+    known = tree_views()
+    if name not in known:
+        view_named(name, session)
+        raise UsageError(
+            f"--view {name!r} does not go with --tree: it tells one session; name the child to see it. With --tree "
+            f"there are {', '.join(sorted(known))}"
+        )
     return known[name](session)

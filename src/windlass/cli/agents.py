@@ -10,6 +10,7 @@ import dataclasses
 import importlib.util
 import json
 import math
+import os
 import pathlib
 import sys
 from types import ModuleType
@@ -18,7 +19,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from windlass.events.errors import UsageError
-from windlass.events.values.specs import Limits, Policy, SessionOptions
+from windlass.events.values.policy import Policy
+from windlass.events.values.setup import Limits, SessionOptions
 from windlass.runtime.api.agent import Agent, Budget
 from windlass.runtime.api.policy import PRESETS
 from windlass.runtime.bind.policy_files import load_policy
@@ -28,6 +30,8 @@ from .shell_lines import UNNAMED
 
 T = TypeVar("T")
 NAME = UNNAMED
+PUBLIC = {"Flow": "flows.", "Machine": "machines."}
+"""The modules of the package that classes are in, of those that it does not name itself."""
 SCHEMA_BYTES_MAX = 1_000_000
 
 
@@ -162,7 +166,7 @@ def from_file(place: str, kind: type[T], word: str) -> T:
     if name in there:
         return there[name]
     if not there:
-        raise UsageError(f"{path} has no {word} in it: give a variable the value windlass.{kind.__name__}(...)")
+        raise UsageError(f"{path} has no {word} in it: give a variable the value {_public(kind)}(...)")
     listed = ", ".join(f"{path}:{key}" for key in there)
     if name:
         called = [value for value in there.values() if getattr(value, "name", None) == name]
@@ -172,6 +176,11 @@ def from_file(place: str, kind: type[T], word: str) -> T:
     if len(there) > 1:
         raise UsageError(f"{path} has {len(there)} {word}s, say which: {listed}")
     return next(iter(there.values()))
+
+
+def _public(kind: type) -> str:
+    """What a program calls a class of ours."""
+    return f"windlass.{PUBLIC.get(kind.__name__, '')}{kind.__name__}"
 
 
 def module_of(path: str) -> ModuleType:
@@ -199,12 +208,18 @@ def module_of(path: str) -> ModuleType:
 
 
 def line_of(error: BaseException, file: pathlib.Path) -> str:
-    """The line of a file at which an error came up."""
-    if isinstance(error, SyntaxError):
-        return f"line {error.lineno}: "
-    frame, number = error.__traceback__, 0
+    """The line of a file at which an error came up, or of the module beside or beneath it at which it did."""
+    own, place = file.resolve(), (file.resolve(), 0)
+    frame = error.__traceback__
     while frame is not None:
-        if frame.tb_frame.f_code.co_filename == str(file.resolve()):
-            number = frame.tb_lineno
+        path = pathlib.Path(frame.tb_frame.f_code.co_filename)
+        if path.is_relative_to(own.parent) and "site-packages" not in path.parts:
+            place = (path, frame.tb_lineno)
         frame = frame.tb_next
-    return f"line {number}: " if number else ""
+    if isinstance(error, SyntaxError):
+        place = (pathlib.Path(error.filename or own).resolve(), error.lineno or 0)
+    path, number = place
+    if not number:
+        return ""
+    shown = f"{os.path.relpath(path, own.parent)} " if path != own else ""
+    return f"{shown}line {number}: "

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from windlass.events.values.specs import Policy
+    from windlass.events.values.policy import Policy
 
 PRESET = "coding"
 TOOLS = (

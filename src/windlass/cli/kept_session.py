@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, NamedTuple
 
 from windlass.events.errors import UsageError
-from windlass.events.values.specs import SessionOptions
+from windlass.events.values.setup import SessionOptions
 from windlass.runtime.bind.session_options import NO_OPTIONS, recorded
 from windlass.runtime.operate.log_point import Point, read_point
 from windlass.store.base import Key

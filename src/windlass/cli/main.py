@@ -27,6 +27,9 @@ EXIT_CODES = {
     INTERRUPTED: "interrupted",
 }
 
+HOMELESS = "Could not determine home directory"
+"""How pathlib says that there is neither HOME nor a user with one."""
+FOLDER_GONE = "the working folder was deleted: change to another one"
 USAGE_LINE = "windlass [-h] [--version] VERB ..."
 EXAMPLES = """examples:
   windlass demo                      an agent on a model that needs no key, from its prompt to its log
@@ -45,7 +48,11 @@ exit codes: 0 done, 1 it failed, 2 wrong usage, 3 waits for a person, 4 asleep, 
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints read like those of every verb."""
+    """A parser whose complaints read like those of every verb. An option is its whole name: the beginning of one may
+    be the name of another elsewhere, and `--session` of `run` is no `--session-wide` of `approve`."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **more})
 
     def format_help(self) -> str:
         """The help, fitted to the screen if there is one."""
@@ -92,14 +99,14 @@ class VerbParser(Parser):
         self._within = True  # what follows calls this again, for the options and for the words between them
         try:
             if any(action.nargs == argparse.PARSER for action in self._actions):
-                found, unknown = super().parse_known_args(args, namespace)
+                arguments, unknown = super().parse_known_args(args, namespace)
             else:
-                found, unknown = self.parse_known_intermixed_args(args, namespace)
+                arguments, unknown = self.parse_known_intermixed_args(args, namespace)
         finally:
             self._within = False
         if unknown:
             self.error(self._unknown(unknown[0]))
-        return found, unknown
+        return arguments, unknown
 
     def _unknown(self, word: str) -> str:
         if not word.startswith("-"):
@@ -158,6 +165,10 @@ def build(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit code."""
+    from windlass.cli.terminal.standard_streams import be_courteous_on_stderr, open_closed_streams
+
+    open_closed_streams()
+    be_courteous_on_stderr()
     spell_out()
     try:
         return begin(list(sys.argv[1:] if argv is None else argv))
@@ -167,7 +178,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
     except OSError as error:
         if not unwritable(error):
-            raise
+            return complain(OSError(told_of(error)), FAILED)
         # Nothing that is still buffered may complain once more at exit.
         sys.stdout = None
         return complain(OSError(f"cannot write the output: {error.strerror}"), FAILED)
@@ -186,6 +197,10 @@ def spell_out() -> None:
 
 def begin(words: list[str]) -> int:
     """Parses and runs."""
+    from windlass.events.errors import UsageError
+
+    if (odd := next(filter(None, map(no_text, words)), None)) is not None:
+        return complain(UsageError(f"{odd} is not text in UTF-8"), USAGE)
     parser = build(words)
     try:
         args = parser.parse_args(words)
@@ -207,6 +222,14 @@ def perform(args: argparse.Namespace) -> int:
         return complain(error, USAGE)
     except WindlassError as error:
         return complain(error, FAILED)
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("windlass.adapters."):
+            raise
+        return complain(UsageError(f"{args.verb}: this installation is without {error.name}"), USAGE)
+    except RuntimeError as error:
+        if not str(error).startswith(HOMELESS):
+            raise
+        return complain(UsageError(f"{args.verb}: no home folder is known: set HOME"), USAGE)
     return flushed(code)
 
 
@@ -220,6 +243,32 @@ def flushed(code: int) -> int:
 def unwritable(error: OSError) -> bool:
     """Whether an error came of writing what is shown, and not of a file (which has a name)."""
     return error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG) and error.filename is None
+
+
+def told_of(error: OSError) -> str:
+    """What the system refused, and where."""
+    if isinstance(error, FileNotFoundError) and not has_folder():
+        return FOLDER_GONE
+    names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+    return ": ".join([*(f"{name!r}" for name in names), error.strerror or str(error) or type(error).__name__])
+
+
+def has_folder() -> bool:
+    """Whether the folder that this process works in is still there."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def no_text(word: str) -> str:
+    """A word that bytes were in which are no text, as it can be shown; nothing if it is text."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return ascii(word.encode(errors="surrogateescape")).removeprefix("b")
+    return ""
 
 
 def complain(error: Exception, code: int) -> int:

@@ -8,7 +8,7 @@ import pathlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from windlass.events.values.specs import SessionOptions
+    from windlass.events.values.setup import SessionOptions
 
 STORE_VARIABLE = "WINDLASS_STORE"
 URL_VARIABLE = "WINDLASS_URL"

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from windlass.cli.terminal.text import is_terminal
+from windlass.cli.terminal.text import is_terminal, tell
 from windlass.events.errors import UsageError
 from windlass.events.values.blocks import AnyAttachment, FileAttachment, InputBlock, LineRange, Text
 
 TEXT_BYTES_MAX = 400_000
 TITLE_CHARS_MAX = 60
+PATIENCE_S = 2.0
+"""How long standard input may take to end until a person is told what is waited for."""
+WAITING = "(standard input is read too, and has not ended: with </dev/null there is none)"
 WITH_LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-(?P<last>\d+))?\Z", re.DOTALL)
 """A path with the lines that are meant: `notes.txt:10-20`, or one of them: `notes.txt:10`."""
 
@@ -24,6 +29,9 @@ def prompt_of(words: Sequence[str]) -> tuple[InputBlock, ...]:
         text, piped = "", _read_input()
     elif is_terminal(sys.stdin) or (text and not _piped()):
         piped = ""
+    elif text:
+        with _told_of_waiting():
+            piped = _read_input()
     else:
         piped = _read_input()
     said = "\n\n".join(part for part in (text, piped.strip()) if part)
@@ -42,11 +50,24 @@ def attachments_of(given: Sequence[str]) -> tuple[AnyAttachment, ...]:
 
 def _with_lines(given: str) -> AnyAttachment | None:
     """A path with lines; none if there are no lines, or if a file is really called so."""
-    found = WITH_LINES.match(given)
-    if found is None or os.path.lexists(given) or given.startswith(("http://", "https://")):
+    match = WITH_LINES.match(given)
+    if match is None or os.path.lexists(given) or given.startswith(("http://", "https://")):
         return None
-    first = int(found["first"])
-    return FileAttachment(path=found["path"], lines=LineRange(start=first, end=int(found["last"] or first)))
+    first = int(match["first"])
+    return FileAttachment(path=match["path"], lines=LineRange(start=first, end=int(match["last"] or first)))
+
+
+@contextmanager
+def _told_of_waiting() -> Iterator[None]:
+    """Says what is waited for if it takes long: a prompt was given, and who gave it may not know of a pipe that was
+    inherited and that nobody closes."""
+    waiting = threading.Timer(PATIENCE_S, lambda: tell(WAITING, sys.stderr))
+    waiting.daemon = True
+    waiting.start()
+    try:
+        yield
+    finally:
+        waiting.cancel()
 
 
 def _read_input() -> str:

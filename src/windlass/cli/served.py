@@ -48,7 +48,23 @@ def connected(args: argparse.Namespace) -> Runtime:
         if getattr(args, name, None):
             said = name.replace("_", "-")
             raise UsageError(f"--{said} is for agents of this machine: those of a server are set up where they are")
+    tell_of_pauses()
     return windlass.connect(options.url_of(args), token=token())
+
+
+def tell_of_pauses() -> None:
+    """Has it told on standard error that a server does not answer while it is asked again: a person would see
+    nothing for half a minute."""
+    import logging
+    import sys
+
+    from windlass.cli.terminal.text import put
+
+    class Pauses(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            put(f"({record.getMessage()})", sys.stderr)
+
+    logging.getLogger("windlass.store.server").handlers = [Pauses(logging.WARNING)]
 
 
 async def served_session(runtime: Runtime, args: argparse.Namespace, *, title: str = "") -> Session:

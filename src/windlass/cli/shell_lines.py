@@ -52,6 +52,12 @@ def jobs_left(count: int, session: str, args: argparse.Namespace) -> str:
     return f"{said}: windlass jobs {word(session)}{at(args)}"
 
 
+def children_left(count: int, session: str, args: argparse.Namespace) -> str:
+    """What is said at the end about children in the background that have not ended, and how to see what each awaits."""
+    said = "1 child session has not ended" if count == 1 else f"{count} child sessions have not ended"
+    return f"{said}: windlass show {word(session)}{at(args)}"
+
+
 def again(verb: str, session: str, args: argparse.Namespace) -> str:
     """The command that resumes a session as `args` began it. Its log has the options; the code of tools out of files it
     has not."""

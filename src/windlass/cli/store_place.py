@@ -11,6 +11,7 @@ STATE_VARIABLE = "XDG_STATE_HOME"
 FILE = "windlass.db"
 NAME_CHARS = 40
 DIGEST_CHARS = 12
+NO_HOME = "no home folder is known: set HOME, or XDG_STATE_HOME, or name a store with --store or WINDLASS_STORE"
 
 
 def workspace() -> pathlib.Path:
@@ -65,10 +66,17 @@ def _make_private(folders: tuple[pathlib.Path, ...]) -> None:
 
 
 def _room() -> pathlib.Path:
-    """The folder for all stores of this user."""
+    """The folder for all stores of this user. Raises `UsageError` if nobody knows where that would be: the place would
+    be a folder called `~` in the workspace."""
     given = os.environ.get(STATE_VARIABLE, "")
-    state = pathlib.Path(given) if os.path.isabs(given) else pathlib.Path(os.path.expanduser("~/.local/state"))
-    return state / "windlass"
+    if os.path.isabs(given):
+        return pathlib.Path(given) / "windlass"
+    home = os.path.expanduser("~")
+    if home == "~":
+        from windlass.events.errors import UsageError
+
+        raise UsageError(NO_HOME)
+    return pathlib.Path(home) / ".local" / "state" / "windlass"
 
 
 def _name(folder: pathlib.Path) -> str:

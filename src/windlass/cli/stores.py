@@ -25,8 +25,9 @@ async def opened(args: argparse.Namespace, *, make: bool = False) -> AsyncIterat
     if url := url_of(args):
         from windlass.store.remote.store import RemoteStore
 
-        from .served import token
+        from .served import tell_of_pauses, token
 
+        tell_of_pauses()
         # Whoever makes something writes logs, which takes a token for everything; others only ask.
         remote: Store = await (RemoteStore.open_whole if make else RemoteStore.connect)(url, token())
         try:
@@ -102,11 +103,16 @@ async def row_of(store: Store, key: Key) -> IndexRow:
 async def flow_of(store: Store, key: Key) -> str:
     """The workflow that a session is, or belongs to; empty if it is none."""
     from windlass.runtime.api.flows import FLOW
+
+    row = await root_row_of(store, key)
+    return row.session if FLOW.items() <= row.metadata.items() else ""
+
+
+async def root_row_of(store: Store, key: Key) -> IndexRow:
+    """The root of the tree that a session stands in, as the index lists it."""
     from windlass.runtime.trees.tree_rows import root_of
 
-    root = root_of(key.session)
-    row = await row_of(store, Key(key.tenant, root))
-    return root if FLOW.items() <= row.metadata.items() else ""
+    return await row_of(store, Key(key.tenant, root_of(key.session)))
 
 
 def now_ms() -> int:

@@ -69,7 +69,7 @@ class Command(Fact, frozen=True, kw_only=True):
 
 
 class Decision(Event, frozen=True, kw_only=True):
-    """Something that the kernel decided because of the fact at the head of the same append."""
+    """Something that the kernel decided because of the fact before it in the same append."""
 
     ROLE: ClassVar[Role] = "decision"
 

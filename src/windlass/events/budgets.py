@@ -28,3 +28,5 @@ class BudgetStopped(Decision, frozen=True, kw_only=True, tag="budget.stopped"):
     used: Nat
     allowed: Nat
     wrap_up: bool = False
+    asks: bool = False
+    """Whether the session, a child, asks for more first: it goes on if that is granted."""

@@ -5,15 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from windlass.events.values.blocks import Value
-from windlass.events.values.specs import (
-    Grant,
-    Limits,
-    ModelRef,
-    Policy,
-    Settings,
-    Task,
-    WorkMode,
-)
+from windlass.events.values.models import ModelRef
+from windlass.events.values.policy import Grant, Policy, WorkMode
+from windlass.events.values.settings import Settings
+from windlass.events.values.setup import Limits, Task
 
 from .base import Category, Command, Decision, Nat
 
@@ -67,6 +62,31 @@ class LimitsChanged(Decision, frozen=True, kw_only=True, tag="limits.changed"):
     CATEGORY: ClassVar[Category] = "sched"
     limits: Limits
     run_limits: Limits
+
+
+class AgentSelected(Decision, frozen=True, kw_only=True, tag="agent.selected"):
+    """A specialist of the session's agent is selected to run the session in its place. Its history, budget, labels and
+    mode stay; instructions and tools are the specialist's as soon as its code is bound, which is recorded next."""
+
+    CATEGORY: ClassVar[Category] = "proc"
+    agent: str
+    """The specialist, by name."""
+    display_name: str = ""
+    """What people read in place of its name."""
+    tools: tuple[str, ...] = ()
+    """The tools that it brings, by name."""
+    only_reads: bool = False
+    """Whether nothing but reading is allowed while it is selected."""
+    previous: str = ""
+    """The specialist that ran the session before; empty if its agent did."""
+
+
+class AgentDeselected(Decision, frozen=True, kw_only=True, tag="agent.deselected"):
+    """The session is run by its own agent again."""
+
+    CATEGORY: ClassVar[Category] = "proc"
+    agent: str
+    """The specialist that ran it."""
 
 
 class Change(Value, frozen=True, kw_only=True, tag_field="what"):
@@ -123,12 +143,33 @@ class ChangeSettings(Change, frozen=True, kw_only=True, tag="settings"):
     settings: Settings
 
 
+class ChangeAgent(Change, frozen=True, kw_only=True, tag="agent"):
+    """Be run by a specialist of the session's agent, or by the agent itself again."""
+
+    agent: str = ""
+    """The specialist, by name; empty for the agent itself."""
+    display_name: str = ""
+    """As its code says. The host looks this and the rest up, whatever a client says."""
+    tools: tuple[str, ...] = ()
+    """The tools that it brings."""
+    only_reads: bool = False
+    """Whether nothing but reading is allowed while it is selected."""
+
+
 AnyChange = (
-    ChangeModel | ChangeMode | ChangeTitle | ChangeMetadata | ChangeTask | ChangePins | ChangeGrants | ChangeSettings
+    ChangeModel
+    | ChangeMode
+    | ChangeTitle
+    | ChangeMetadata
+    | ChangeTask
+    | ChangePins
+    | ChangeGrants
+    | ChangeSettings
+    | ChangeAgent
 )
 
 
 class ChangeReceived(Command, frozen=True, kw_only=True, tag="change.received"):
-    """A client changes the session itself: model, mode, title, metadata, task state, pins, grants, settings."""
+    """A client changes the session itself: model, mode, title, metadata, task state, pins, grants, settings, agent."""
 
     change: AnyChange

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from windlass.events.values.blocks import AnyAttachment, InputBlock, Value
-from windlass.events.values.specs import Behavior, Origin, RunOptions
+from windlass.events.values.setup import Behavior, Origin, RunOptions
 
 from .base import Category, Command, Decision, Fact, Nat
 from .hooks import HookRuling

@@ -6,9 +6,7 @@ from typing import ClassVar, Literal
 
 from windlass.events.values.blocks import Value
 from windlass.events.values.failures import Failure
-from windlass.events.values.specs import (
-    ItemRef,
-)
+from windlass.events.values.setup import ItemRef
 
 from .base import Category, Command, Decision, Fact, Nat
 

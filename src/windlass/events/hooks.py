@@ -32,6 +32,14 @@ HookPoint = Literal[
     "mcp_error",
     "mcp_close",
     "before_mcp",
+    "spawn_start",
+    "spawn_end",
+    "spawn_error",
+    "child_turn_end",
+    "child_reply",
+    "child_tool_start",
+    "child_tool_end",
+    "child_tool_error",
 ]
 """Where hooks may stand."""
 

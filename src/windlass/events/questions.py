@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from windlass.events.values.blocks import JsonObject, Value
-from windlass.events.values.specs import WorkMode
+from windlass.events.values.policy import WorkMode
 
 from .base import Category, Command, Decision, Nat
 
@@ -96,4 +96,4 @@ class QuestionWithdrawn(Decision, frozen=True, kw_only=True, tag="question.withd
 
     CATEGORY: ClassVar[Category] = "ipc"
     question_id: str
-    reason: Literal["cancelled", "interrupted", "superseded", "not_carried_over", "unknown_outcome"]
+    reason: Literal["cancelled", "interrupted", "superseded", "not_carried_over", "unknown_outcome", "granted"]

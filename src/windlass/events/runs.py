@@ -6,7 +6,7 @@ from typing import Literal
 
 from windlass.events.values.blocks import Value
 from windlass.events.values.failures import CauseKind, Failure, StopReason
-from windlass.events.values.specs import RunOptions
+from windlass.events.values.setup import RunOptions
 from windlass.events.values.usage import Usage
 
 from .base import Command, Decision, Nat

@@ -7,16 +7,8 @@ from typing import ClassVar, Literal
 from windlass.events.values.blocks import JsonObject, Value
 from windlass.events.values.isolation import Worktree
 from windlass.events.values.items import HistoryItem
-from windlass.events.values.specs import (
-    AgentRef,
-    ItemRef,
-    SessionOptions,
-    Setup,
-    Terms,
-    ToolSpec,
-    ToolText,
-    Workspace,
-)
+from windlass.events.values.setup import AgentRef, ItemRef, SessionOptions, Setup, Terms, Workspace
+from windlass.events.values.tools import ToolSpec, ToolText
 from windlass.events.values.usage import Usage
 
 from .base import Category, Command, Decision, Fact, Nat
@@ -145,8 +137,8 @@ class SessionForked(Fact, frozen=True, kw_only=True, tag="session.forked"):
     unsent: bool = False
     """Whether requests to models that were under way there cost nothing here: this log never sent them."""
     held: SessionOptions | None = None
-    """What the origin came to be held to after that record (a quarantine, plan mode, a policy, a sandbox), which holds
-    here too: a fork is no way around it."""
+    """What the origin came to be held to after that record (a quarantine, plan mode, a policy, a sandbox, files that
+    are only read), which holds here too: a fork is no way around it."""
 
 
 class SessionImported(Fact, frozen=True, kw_only=True, tag="session.imported"):
@@ -159,6 +151,19 @@ class SessionImported(Fact, frozen=True, kw_only=True, tag="session.imported"):
     by: str = ""
     source: str = ""
     """Where it came from, as far as is known."""
+    moved: bool = False
+    """Whether it was handed over and is no copy: what people were asked is open here too, and what restrains the
+    session goes on to. Standing approvals hold no more, as in a copy."""
+
+
+class HandoffReceived(Command, frozen=True, kw_only=True, tag="handoff.received"):
+    """The session goes on in another store, and never again in this one. Only its acknowledgement comes behind it."""
+
+    CATEGORY: ClassVar[Category] = "proc"
+    to: str
+    """The store or the server where it goes on."""
+    session: str
+    """Its id there."""
 
 
 class RewindReceived(Command, frozen=True, kw_only=True, tag="rewind.received"):

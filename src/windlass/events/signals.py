@@ -29,6 +29,8 @@ class SignalReceived(Command, frozen=True, kw_only=True, tag="signal.received"):
     """What it is marked with."""
     trace: str = ""
     """The sender's trace context, as a `traceparent`."""
+    grant: str = ""
+    """The standing grant by which a session of another tree says it; empty for all others."""
     body: SignalBody | None = None
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from windlass.events.values.specs import (
-    Task,
-)
+from windlass.events.values.setup import Task
 
 from .base import Category, Decision
 

@@ -9,7 +9,9 @@ from windlass.events.values.access import SandboxTerms
 from windlass.events.values.blocks import JsonObject, ReplyBlock, Value
 from windlass.events.values.failures import Failure, FinishReason
 from windlass.events.values.items import ProposedCall
-from windlass.events.values.specs import ModelRef, Spawning, Trait
+from windlass.events.values.models import ModelRef
+from windlass.events.values.policy import Trait
+from windlass.events.values.setup import Spawning
 from windlass.events.values.usage import Initiator, Lane, Price, Quota, Usage
 
 from .base import Category, Decision, Fact, Fraction, Nat

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from windlass.events.values.blocks import BlobRef, Value
-from windlass.events.values.specs import (
-    Workspace,
-)
+from windlass.events.values.setup import Workspace
 
 from .base import Category, Decision, Fact, Nat
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from windlass.events.values.blocks import Value
 from windlass.events.values.isolation import Isolation, Worktree
-from windlass.events.values.specs import ChildContext, ChildMode, Limits
+from windlass.events.values.setup import ChildContext, ChildMode, Limits
 from windlass.events.values.usage import Lane
 
 

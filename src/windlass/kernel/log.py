@@ -12,16 +12,17 @@ import msgspec
 from windlass.events.base import Event, Fact
 from windlass.events.context import CompactionFinished, CompactionUndone, ContextTruncated
 from windlass.events.errors import CodecError, Damaged, KernelError, NeedsNewer, Refused
-from windlass.events.sessions import SessionRewound
+from windlass.events.known_types import BUILDING
+from windlass.events.sessions import SessionRewound, SessionStarted
 from windlass.events.stored import codec, record
-from windlass.events.values.specs import ItemRef
+from windlass.events.values.setup import ItemRef
 from windlass.kernel import parts
 from windlass.kernel.fold import evolve, evolve_all, tick
 from windlass.kernel.phases import New
 from windlass.kernel.state import STATE_VERSION, State
 from windlass.kernel.step import step
 
-KERNEL_VERSION = "3"
+KERNEL_VERSION = "4"
 PROBLEMS_MAX = 100
 SNAPSHOT_DIGEST_BYTES = 16
 COMPACTED = (CompactionFinished, ContextTruncated)
@@ -62,7 +63,7 @@ def before_compaction(lines: Iterable[bytes]) -> tuple[ItemRef, ...]:
     """What the last compaction of a log took out of sight, put back: the history just before it, then what came since.
     Empty if there is none to undo."""
     state = State()
-    found: list[tuple[list[ItemRef], set[tuple[int, str]]]] = []
+    compactions: list[tuple[list[ItemRef], set[tuple[int, str]]]] = []
     for line in lines:
         for event in codec.decode(line, bodies=False).events:
             known = codec.require_known(event, state.seq + 1)
@@ -72,14 +73,14 @@ def before_compaction(lines: Iterable[bytes]) -> tuple[ItemRef, ...]:
             earlier = state.history.items[:] if isinstance(known, COMPACTED) else []
             evolve(state, known)
             if isinstance(known, COMPACTED):
-                found.append((earlier, {(ref.seq, ref.part) for ref in state.history.items}))
+                compactions.append((earlier, {(ref.seq, ref.part) for ref in state.history.items}))
             elif isinstance(known, CompactionUndone):
-                found.pop()
+                compactions.pop()
             elif isinstance(known, SessionRewound):
-                found.clear()
-    if not found:
+                compactions.clear()
+    if not compactions:
         return ()
-    before, after = found[-1]
+    before, after = compactions[-1]
     return (*before, *(ref for ref in visible(state) if (ref.seq, ref.part) not in after))
 
 
@@ -90,7 +91,8 @@ def state_hash(state: State) -> str:
 
 @functools.cache
 def _snapshots() -> msgspec.msgpack.Decoder[State]:
-    return msgspec.msgpack.Decoder(State)
+    with BUILDING:
+        return msgspec.msgpack.Decoder(State)
 
 
 def dump(state: State) -> bytes:
@@ -179,21 +181,21 @@ def _newer(error: CodecError) -> str:
 
 def _verify_append(state: State, append: codec.Appended, problems: list[Problem]) -> State:
     """Folds an append and decides it again; the recorded decisions win."""
-    fact = append.events[0]
+    facts = [event for event in append.events if isinstance(event, Fact)]
     erased = any(isinstance(event, Event) and event.erased is not None for event in append.events)
     unknown = any(isinstance(event, codec.Unknown) for event in append.events)
-    if not unknown and (not isinstance(fact, Fact) or type(fact) not in parts.TABLES.facts):
+    if not unknown and (not isinstance(append.events[0], Fact) or type(facts[0]) not in parts.TABLES.facts):
         raise KernelError(f"event {append.first_seq}: an append begins with a fact")
-    if any(isinstance(event, Fact) for event in append.events[1:]):
-        raise KernelError(f"append {append.first_seq}: one append holds one fact")
+    if len(facts) > 1 and not isinstance(append.events[0], SessionStarted):
+        raise KernelError(f"append {append.first_seq}: one append holds one fact, unless it begins a session")
     if erased or unknown:
         fold_append(state, append)
         return state
     before = dump(state)
     recorded = [codec.encode_entry(event, str)[0:2] for event in append.events]
     try:
-        assert isinstance(fact, Fact)
-        again = [codec.encode_entry(event, str)[0:2] for event in step(state, fact, append.at_ms)]
+        decided = [event for fact in facts for event in step(state, fact, append.at_ms)]
+        again = [codec.encode_entry(event, str)[0:2] for event in decided]
     except (Refused, KernelError) as error:
         again = []
         message = f"the fact would not be taken today: {error}"

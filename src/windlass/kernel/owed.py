@@ -11,6 +11,7 @@ import msgspec
 from windlass.kernel import parts
 from windlass.kernel.effects import AnyEffect, SetTimer
 from windlass.kernel.part import Open
+from windlass.kernel.parts.trees import child_side
 from windlass.kernel.phases import (
     Asked,
     Asleep,
@@ -20,6 +21,7 @@ from windlass.kernel.phases import (
     Between,
     Compacting,
     Idle,
+    Left,
     New,
 )
 from windlass.kernel.state import State
@@ -27,6 +29,8 @@ from windlass.kernel.state import State
 
 def owed(state: State) -> tuple[AnyEffect, ...]:
     """The effects that should be under way now. Only intents of the current epoch are among them."""
+    if type(state.phase) is Left:
+        return ()
     return tuple([effect for keeps, owes in parts.TABLES.owes if keeps(state) for effect in owes(state)])
 
 
@@ -36,7 +40,9 @@ def owed_at_rest(state: State) -> bool:
 
 
 def opens(state: State) -> list[Open]:
-    """All that is open, in the order of the parts."""
+    """All that is open, in the order of the parts; nothing is in a session that goes on elsewhere."""
+    if type(state.phase) is Left:
+        return []
     return [thing for keeps, of_part in parts.TABLES.opens if keeps(state) for thing in of_part(state)]
 
 
@@ -73,6 +79,16 @@ def waiting_words(state: State, things: list[Open] | None = None) -> tuple[str, 
     return tuple(_said_of(thing) for thing in _asked(things))
 
 
+def stands(state: State) -> str:
+    """Where the workflow or the state machine of a session stands, in a few words; empty if it has none."""
+    said = ""
+    for of_part in parts.TABLES.stands:  # asked at each append, and nearly always of sessions that have neither
+        words = of_part(state)
+        if words:
+            said = f"{said}; {words}" if said else words
+    return said
+
+
 GIVEN = {"client": "result"}
 """What is given to an open thing, if that is not its own word."""
 BELOW = {"p": "permission", "q": "question"}
@@ -92,6 +108,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     waiting_for: tuple[str, ...]
     """The ids that answers name."""
+    stands: str
+    """Where its workflow or its state machine stands; empty if it has none."""
     owed: bool
     next_wake_ms: int | None
     agent: str
@@ -114,6 +132,7 @@ def overview(state: State, things: list[Open] | None = None) -> Overview:
     return Overview(
         state=word_for(state),
         waiting_for=waiting_for(state, things),
+        stands=stands(state),
         owed=state.active or owed_at_rest(state),
         next_wake_ms=next_wake_ms(things),
         agent=setup.agent.name,
@@ -140,11 +159,14 @@ def word_for(state: State) -> str:
         case Idle():
             if state.schedule.next_ms is not None:
                 return "sleeping"
-            return "parked" if state.losses.parked else "idle"
+            # A parked child has told its end: nobody can have it try again.
+            return "parked" if state.losses.parked and not child_side.has_ended(state) else "idle"
         case Asked():
             return "asked"
         case Asleep():
             return "sleeping"
+        case Left():
+            return "left"
         case Between() | AwaitingModel() | BackingOff() | AwaitingTools() | Compacting():
             return "running"
         case _:

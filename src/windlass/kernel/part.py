@@ -130,6 +130,12 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """What it has set aside of the budgets."""
     tells: Callable[[State, int, list[Event]], Iterable[Send]] | None = None
     """What an append says to other sessions: the state behind it, its first seq, its events."""
+    behind: Callable[[State], Iterable[str]] | None = None
+    """What it has begun that would go on here if the session went elsewhere: each in words that name it and say how it
+    ends."""
+    stands: Callable[[State], str] | None = None
+    """Where its machine stands, in a few words for lists of sessions; empty if there is none. Asked at each append, so
+    it costs the same however much the machine holds, unless nothing will change any more."""
 
 
 class Tables(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +156,8 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True):
     works: tuple[Callable[[State], bool], ...]
     reserves: tuple[Callable[[State], Reserved], ...]
     tells: tuple[Callable[[State, int, list[Event]], Iterable[Send]], ...]
+    behind: tuple[Callable[[State], Iterable[str]], ...]
+    stands: tuple[Callable[[State], str], ...]
 
 
 def for_readers(state: State, event: Event) -> None:
@@ -171,7 +179,7 @@ def assemble(parts: tuple[Part, ...]) -> Tables:
         for kind, arm in part.hears.items():
             arms[kind].append(arm)
     return Tables(
-        fold={kind: _one(found) for kind, found in arms.items()},
+        fold={kind: _one(own_arms) for kind, own_arms in arms.items()},
         facts={kind: row for part in parts for kind, row in part.facts.items()},
         owner=owner,
         owes=tuple((_kept(part), part.owes) for part in parts if part.owes is not None),
@@ -183,6 +191,8 @@ def assemble(parts: tuple[Part, ...]) -> Tables:
         works=tuple(part.works for part in parts if part.works is not None),
         reserves=tuple(part.reserves for part in parts if part.reserves is not None),
         tells=tuple(part.tells for part in parts if part.tells is not None),
+        behind=tuple(part.behind for part in parts if part.behind is not None),
+        stands=tuple(part.stands for part in parts if part.stands is not None),
     )
 
 

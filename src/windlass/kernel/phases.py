@@ -9,7 +9,7 @@ New ──▶ Idle ───┤                            │                  
          │              ▼  │           │            ▼             │
          │           BackingOff ◀──────┴────────────┘ ────────────┘
          │
-         └── Idle, Asked or Asleep: however the run ended
+         └── Idle, Asked or Asleep: however the run ended ──▶ Left: it goes on in another store
 """
 
 from __future__ import annotations
@@ -35,6 +35,16 @@ class Asked(Phase, frozen=True, kw_only=True, tag="asked"):
 
 class Asleep(Phase, frozen=True, kw_only=True, tag="asleep"):
     """No run is active; a timer is set."""
+
+
+class Left(Phase, frozen=True, kw_only=True, tag="left"):
+    """The session was handed over: nothing may come behind it here."""
+
+    to: str
+    session: str
+    command_id: str
+    asked: bool = False
+    """Whether it left while people or clients owed an answer."""
 
 
 class Between(Phase, frozen=True, kw_only=True, tag="between"):
@@ -63,7 +73,7 @@ class Compacting(Phase, frozen=True, kw_only=True, tag="compacting"):
     request_id: str
 
 
-AnyPhase = New | Idle | Asked | Asleep | Between | AwaitingModel | BackingOff | AwaitingTools | Compacting
+AnyPhase = New | Idle | Asked | Asleep | Left | Between | AwaitingModel | BackingOff | AwaitingTools | Compacting
 Phases = tuple[type[Phase], ...]
 
 ACTIVE = frozenset({Between, AwaitingModel, BackingOff, AwaitingTools, Compacting})
@@ -71,7 +81,9 @@ ACTIVE = frozenset({Between, AwaitingModel, BackingOff, AwaitingTools, Compactin
 
 NEW: Phases = (New,)
 WORKING: Phases = (AwaitingModel, BackingOff, AwaitingTools, Compacting)
+LEAVING: Phases = (Idle, Asked)
 RESTING: Phases = (Idle, Asleep)
 REQUESTING: Phases = (AwaitingModel, Compacting)
 ASKABLE: Phases = (Asked, *WORKING)
 STARTED: Phases = (Idle, Asked, Asleep, *WORKING)
+COPIED: Phases = (*STARTED, Left)

@@ -23,12 +23,12 @@ from windlass.events.values.ids import turn_id
 from windlass.kernel import parts
 from windlass.kernel.part import Decisions
 from windlass.kernel.parts.context import compaction, context_size, prefix
-from windlass.kernel.parts.flows import nodes
+from windlass.kernel.parts.flows import node_graph
 from windlass.kernel.parts.flows import program as flow
+from windlass.kernel.parts.machines import loop_guard, states
 from windlass.kernel.parts.machines import program as machine
-from windlass.kernel.parts.machines import states
-from windlass.kernel.parts.tools import calls, dispatch, toolset
-from windlass.kernel.parts.trees import worktrees
+from windlass.kernel.parts.tools import dispatch, open_calls, toolset
+from windlass.kernel.parts.trees import child_side, grants, worktrees
 from windlass.kernel.phases import (
     Asked,
     Asleep,
@@ -38,11 +38,12 @@ from windlass.kernel.phases import (
     Between,
     Compacting,
     Idle,
+    Left,
     New,
 )
 from windlass.kernel.state import State
 
-from .parts import budgets, children, queue, requests, retries, runs, skills, timers, turns
+from .parts import budgets, children, queue, requests, retries, runs, setup, skills, timers, turns
 
 STEPS_MAX = 1_000
 """More steps without an answer from the world than this are a bug, not work."""
@@ -68,8 +69,9 @@ def advance(state: State) -> Decisions:
         match state.phase:
             case AwaitingTools():
                 yield from dispatch.start_calls(state)
-                if worktrees.holds_up(state):
-                    if state.open_calls() or not worktrees.rests(state):
+                if worktrees.holds_up(state) or grants.holds_up(state):
+                    rests = grants.rests(state) if grants.holds_up(state) else worktrees.rests(state)
+                    if state.open_calls() or not rests:
                         return
                     yield from rest(state)
                 elif not state.open_calls() and not state.turn.open and state.machine.status == "computing":
@@ -77,7 +79,7 @@ def advance(state: State) -> Decisions:
                 elif not state.open_calls():
                     # A call that a person made outside of a turn leaves none to finish.
                     yield from turns.close(state)
-                elif calls.owed_by_people(state):
+                elif open_calls.owed_by_people(state):
                     yield from rest(state)
                 else:
                     return
@@ -97,10 +99,12 @@ def advance(state: State) -> Decisions:
                 if isinstance(state.phase, BackingOff):
                     yield from retries.perhaps_sleep(state, state.phase)
                 return
-            case Asked() if calls.to_be_judged(state):
+            case Asked() if open_calls.to_be_judged(state):
                 # What was asked about is another thing now: nobody need wait for an answer to the old one.
                 yield from runs.begin(state, "change", continues=True)
-            case New() | Asked():
+            case Asked() if setup.chooses(state):
+                yield from setup.select(state)
+            case New() | Asked() | Left():
                 return
             case _:
                 assert_never(state.phase)
@@ -115,9 +119,9 @@ def flow_goes_on(state: State) -> Decisions:
         yield from dispatch.start_calls(state)
         if state.seq != before:
             continue
-        if nodes.over(state.flow) and not state.open_calls():
+        if node_graph.over(state.flow) and not state.open_calls():
             yield from flow.finish(state)
-        elif not state.flow.computing and calls.owed_by_people(state):
+        elif not state.flow.computing and open_calls.owed_by_people(state):
             yield from rest(state)
         else:
             return
@@ -137,8 +141,10 @@ def at_rest(state: State) -> Decisions:
     """A run that was stopped came to no boundary; rest is one. Then whatever waits in the queue begins."""
     if state.toolset.staged:
         yield from toolset.apply_staged(state)
-    elif children.orphaned(state):
+    elif child_side.orphaned(state):
         yield from children.stop(state, "cancelled")
+    elif setup.chooses(state):
+        yield from setup.select(state)
     elif not state.queue.waiting or state.queue.held or retries.waited_for(state) is not None:
         return
     elif not parts.awaits_somebody(state):
@@ -164,10 +170,10 @@ def boundary(state: State) -> Decisions:
         yield from runs.fail(state, "error", unreadable)
     elif empty > settings.empty_replies_max:
         yield from runs.fail(state, "error", failure("empty_reply", f"the model answered with nothing {empty} times"))
+    elif state.machine.status in states.GOES_ON and not said and (state.task.done or not turn.owed):
+        yield from machine.go_on(state)
     elif state.task.done and not said:
         yield from come_to_rest(state)
-    elif state.machine.status in states.GOES_ON and not turn.owed and not said:
-        yield from machine.go_on(state)
     elif not turn.owed and not said:
         yield from wind_down(state)
     else:
@@ -283,7 +289,7 @@ def machine_goes_on(state: State) -> Decisions:
     """The agent has ended its turn: so its state has ended, or it has not chosen the next one."""
     if state.machine.status == "told":
         yield from machine.agent_done(state)
-    elif machine.remind(state):
+    elif loop_guard.may_remind(state.machine):
         yield from next_turn(state, note="choose_state")
     else:
         yield from machine.end(state, "failed", f"no state was chosen behind {state.machine.current}")
@@ -311,6 +317,9 @@ def next_turn(state: State, note: str | None = None) -> Decisions:
         if state.seq != before:
             tokens = context_size.context_tokens(state)
             limit = over_limit(state, tokens)
+    if limit is not None and grants.asks(state, limit):
+        yield from grants.ask(state, limit)
+        return
     wrap_up = limit is not None and may_wrap_up(state, limit, tokens)
     if limit is not None:
         yield BudgetStopped(

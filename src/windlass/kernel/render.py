@@ -48,9 +48,9 @@ from windlass.events.values.items import (
     ResultItem,
     UserItem,
 )
-from windlass.events.values.specs import ItemRef
+from windlass.events.values.setup import ItemRef
 
-from .attached import attached
+from .attachment_items import attached
 from .parts.machines.states import GIVEN
 from .state import State
 
@@ -99,17 +99,17 @@ def _of_open_turn(state: State, lookup: Lookup, names: Names) -> list[HistoryIte
         return []
     reply = lookup(reply_seq)
     assert isinstance(reply, ModelReplied)
-    found: list[HistoryItem] = []
+    items: list[HistoryItem] = []
     for ordinal in range(reply.calls):
         # A log that was cut inside of an append may end before the call was requested.
         name = id_of_call(reply_seq, ordinal)
         call = state.calls.by_id.get(name)
         if call is not None and call.closed_seq is not None:
             ref = ItemRef(seq=call.closed_seq, kind="result", part=name)
-            found.append(item(ref, lookup, names))
+            items.append(item(ref, lookup, names))
         else:
-            found.append(_placeholder(name, names))
-    return found
+            items.append(_placeholder(name, names))
+    return items
 
 
 def _placeholder(name: str, names: Names) -> ResultItem:
@@ -192,8 +192,8 @@ def assistant(ref: ItemRef, event: Event, names: Names) -> AssistantItem:
     return AssistantItem(key=str(ref.seq), content=tuple(parts), provider=event.provider, model=event.model)
 
 
-def call_part(seq: int, found: ReplyCall, names: Names) -> CallPart:
-    call = found.call
+def call_part(seq: int, reply_call: ReplyCall, names: Names) -> CallPart:
+    call = reply_call.call
     name = id_of_call(seq, call.ordinal)
     names[name] = (call.tool, call.provider_call_id)
     args = call.args if call.text is None else None

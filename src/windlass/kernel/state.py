@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from windlass.events.values.specs import Limits, ModelRef
-from windlass.kernel.parts.asks import Asks
+from windlass.events.values.models import ModelRef
+from windlass.events.values.setup import Limits
+from windlass.kernel.parts.asks import Ask, Asks
 from windlass.kernel.parts.budgets import Budget
 from windlass.kernel.parts.children import Children
 from windlass.kernel.parts.context.archive import Archive
@@ -36,12 +37,13 @@ from windlass.kernel.parts.tools.jobs import Jobs
 from windlass.kernel.parts.tools.labels import Labels
 from windlass.kernel.parts.tools.repeats import Repeats
 from windlass.kernel.parts.tools.toolset import Toolset
+from windlass.kernel.parts.trees.grants import Grants
 from windlass.kernel.parts.trees.worktrees import OwnTree
 from windlass.kernel.parts.turns import Turn
 from windlass.kernel.parts.workspace import WorkPlace
-from windlass.kernel.phases import ACTIVE, AnyPhase, New
+from windlass.kernel.phases import ACTIVE, AnyPhase, Left, New
 
-STATE_VERSION = 22
+STATE_VERSION = 24
 """Raised whenever the shape or meaning of the state changes; older snapshots are then ignored."""
 
 
@@ -85,6 +87,7 @@ class State(msgspec.Struct, kw_only=True, gc=False):
     children: Children = msgspec.field(default_factory=Children)
     jobs: Jobs = msgspec.field(default_factory=Jobs)
     tree: OwnTree = msgspec.field(default_factory=OwnTree)
+    grants: Grants = msgspec.field(default_factory=Grants)
     flow: Flow = msgspec.field(default_factory=Flow)
     machine: Machine = msgspec.field(default_factory=Machine)
     asks: Asks = msgspec.field(default_factory=Asks)
@@ -93,6 +96,11 @@ class State(msgspec.Struct, kw_only=True, gc=False):
     def active(self) -> bool:
         """Whether a run is going on."""
         return type(self.phase) in ACTIVE
+
+    @property
+    def asked(self) -> tuple[Ask, ...]:
+        """What people are asked here; nothing in a session that goes on elsewhere."""
+        return () if isinstance(self.phase, Left) else tuple(self.asks.open.values())
 
     @property
     def current_model(self) -> ModelRef:

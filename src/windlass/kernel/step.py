@@ -14,6 +14,7 @@ from windlass.kernel.part import Decisions
 from windlass.kernel.parts import schedules
 from windlass.kernel.parts.flows import nodes
 from windlass.kernel.parts.tools import labels
+from windlass.kernel.phases import Left
 from windlass.kernel.program import advance
 from windlass.kernel.state import State
 
@@ -55,8 +56,15 @@ def check(state: State, fact: Fact) -> None:
     if state.flow.graph is not None:
         nodes.check_fact(state, fact)
     fits = type(state.phase) in row.when
+    if not fits and isinstance(state.phase, Left):
+        raise handed_over(state.phase)
     if row.check is not None and (fits or row.answers is not None):
         row.check(state, fact)
     if not fits:
         doing = type(state.phase).__name__.lower()
         raise Refused("wrong_phase", f"{tag_of(fact)} does not fit a session that is {doing}")
+
+
+def handed_over(left: Left) -> Refused:
+    """What is said to whoever wants something of a session that goes on elsewhere."""
+    return Refused("handed_over", f"the session was handed over: it goes on as {left.session!r} at {left.to}")

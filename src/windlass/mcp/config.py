@@ -13,7 +13,7 @@ from windlass.events.errors import UsageError
 from windlass.events.values.blocks import Value
 
 from .normal_form import normalized
-from .server import FIRST_SIGHT, McpServer
+from .server import FIRST_SIGHT, SAMPLING_TOKENS, McpServer
 
 FILE_BYTES_MAX = 1024 * 1024
 WORKSPACE_FILE = ".mcp.json"
@@ -49,13 +49,13 @@ def mcp_of(given: Any) -> Mcp | None:
     if isinstance(given, str | os.PathLike):
         return Mcp(servers=servers_of_file(given))
     if isinstance(given, Sequence) and not isinstance(given, bytes | Mapping):
-        found: list[McpServer] = []
+        servers: list[McpServer] = []
         for index, each in enumerate(given):
             if isinstance(each, str | os.PathLike):
-                found += servers_of_file(each)
+                servers += servers_of_file(each)
             else:
-                found += normalized([each], f"mcp, entry {index + 1}")
-        return Mcp(servers=normalized(found))
+                servers += normalized([each], f"mcp, entry {index + 1}")
+        return Mcp(servers=normalized(servers))
     return Mcp(servers=normalized(given))
 
 
@@ -82,10 +82,18 @@ def without_own_word(server: McpServer) -> tuple[McpServer, str]:
         "read_only": bool(server.read_only),
         "contracts": bool(server.contracts),
         "roots": server.roots,
-        "sampling": server.sampling != "off",
+        "sampling": server.sampling != "off" or server.sampling_tokens != SAMPLING_TOKENS,
     }
     passed_over = [field for field, there in said.items() if there]
-    used = msgspec.structs.replace(server, trust="record", read_only=(), contracts={}, roots=False, sampling="off")
+    used = msgspec.structs.replace(
+        server,
+        trust="record",
+        read_only=(),
+        contracts={},
+        roots=False,
+        sampling="off",
+        sampling_tokens=SAMPLING_TOKENS,
+    )
     if not passed_over:
         return used, ""
     why = "a workspace's file does not say itself how far its servers are trusted: name the server in code for that"

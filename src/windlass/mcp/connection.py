@@ -17,7 +17,8 @@ from windlass.events.errors import UsageError
 from windlass.tools.context import ToolError
 from windlass.tools.sandboxes.sandbox import ENV_ALLOWED, Launch, Process, environment
 
-from . import transports
+from .login.bearer import Bearer, may_log_in
+from .reach import transports
 from .restarts import Restarts
 from .server import McpServer, filled
 from .server_logs import LogLine, ServerLogs
@@ -38,6 +39,14 @@ Launcher = Callable[[Process], Awaitable[Launch]]
 
 class NotConnected(Exception):
     """A server cannot be had now. Nothing was asked of it."""
+
+
+class Forgotten(NotConnected):
+    """A server that was there knows nothing of this connection any more: another one has to be made."""
+
+
+class LoginWanted(NotConnected):
+    """A server does not listen before somebody has logged in there."""
 
 
 class Lost(Exception):
@@ -66,6 +75,7 @@ class Connection:
         """What the server may ask of us, and for which call."""
         self._logs = ServerLogs(server, logged or (lambda line: None))
         self._launcher = launcher
+        self._bearer = Bearer(server, CALL) if may_log_in(server) else None
         self.agreed: str | None = None
         """The digest of the list whose tools may be called; None before anybody has looked at one."""
         self.listing: Listing | None = None
@@ -119,7 +129,7 @@ class Connection:
                 wait_s = self.restarts.wait_ms(now) / 1000
                 told = f"it failed {self.restarts.failures} times in a row, and is tried again in {wait_s:.0f} s"
                 raise NotConnected(f"{told}: {self._why}" if self._why else told)
-            await asyncio.to_thread(importlib.import_module, "mcp")  # takes more than a second, which is no failure
+            await asyncio.to_thread(_load)  # takes more than a second, which is no failure
             await asyncio.sleep(self.restarts.wait_ms(now) / 1000)
             try:
                 return await self._begin()
@@ -131,9 +141,12 @@ class Connection:
     async def _begin(self) -> Listing:
         loop = asyncio.get_running_loop()
         self.starts += 1
+        if self._bearer is not None:
+            self._bearer.why("")  # that was about an older connection
         self._over = over = asyncio.Event()
         self._ending = self._stale = False
         ready: asyncio.Future[Listing] = loop.create_future()
+        ready.add_done_callback(lambda done: done.exception())  # whoever gave up waiting does not ask any more
         own = contextvars.copy_context()
         own.run(CALL.set, "")  # a connection outlives the call that it was made for, and works for none
         self._task = loop.create_task(self._live(ready, over), name=f"windlass:mcp:{self.server.name}", context=own)
@@ -148,6 +161,7 @@ class Connection:
             raise NotConnected(f"it was not ready within {limit_s:g} s")
         if (error := ready.exception()) is not None:
             await self._end()
+            self._heed_login()
             raise NotConnected(_told(error)) from error
         self.listing = ready.result()
         if self.starts > 1:
@@ -184,8 +198,15 @@ class Connection:
             if self._client is client:
                 self._client = None
 
+    def _heed_login(self, call_id: str = "") -> None:
+        """Raises `LoginWanted` if the server did not listen since nobody is logged in."""
+        if self._bearer is not None and (why := self._bearer.why(call_id)):
+            raise LoginWanted(why)
+
     def _why_of(self, error: BaseException, over: asyncio.Event) -> str:
-        return self._why if over.is_set() and self._why else _told(error)
+        """Why it could not be connected: what it answered, if that was the reason, and not how it was ended then."""
+        refused = _is_refusal(_innermost(error))
+        return self._why if over.is_set() and self._why and not refused else _told(error)
 
     async def _new_client(self, over: asyncio.Event) -> Any:
         from mcp_types import Implementation
@@ -204,7 +225,7 @@ class Connection:
                     self._noticed("lost")
 
         return Client(
-            await self._transport(ended),
+            transports.heard(await self._transport(ended), ended),
             message_handler=self._heard,
             logging_callback=self._logs.heard,
             log_level=self.server.log_level,
@@ -219,7 +240,12 @@ class Connection:
             given = await asyncio.to_thread(filled, server.env, self._secrets)
             return transports.over_stdio(await self._launch(given), ended)
         headers = await asyncio.to_thread(filled, server.headers, self._secrets)
-        return (transports.over_http if server.transport == "http" else transports.over_sse)(server.url, headers)
+        auth = self._bearer.auth() if self._bearer is not None else None
+        if server.transport == "http":
+            return transports.over_http(server.url, headers, ended, auth)
+        if self._bearer is not None:
+            self._bearer.noticed = ended  # nothing more would come of a connection that a message was refused on
+        return transports.over_sse(server.url, headers, ended, auth)
 
     async def _launch(self, given: dict[str, str]) -> Launch:
         """How its process is started: as this one's, or inside of the session's sandbox."""
@@ -236,6 +262,8 @@ class Connection:
         self._closed = True
         async with self._lock:
             await self._end()
+        if self._bearer is not None:
+            await self._bearer.settled()
 
     async def _end(self, *, begun: bool = True) -> None:
         """Has the connection end, and waits for that. One that has not `begun` does not look whether it is over."""
@@ -255,13 +283,16 @@ class Connection:
     async def relist(self) -> Listing:
         """What it lists now. Raises `NotConnected`."""
         listing = await self.connect()
-        client = self._client
+        client, over = self._client, self._over
         if client is None:
             raise NotConnected(self._why or "it was lost")
         try:
             async with asyncio.timeout(self.server.start_timeout_ms / 1000):
                 listing = await asked_listing(self.server.name, client)
         except Exception as error:
+            self._heed_login(CALL.get())
+            if _is_forgotten(self.server, error):
+                await self._lost(over, error)
             raise NotConnected(_told(error)) from error
         self.listing, self._stale = listing, False
         return listing
@@ -303,16 +334,19 @@ class Connection:
         except asyncio.CancelledError:
             raise
         except MCPError as error:
-            if not over.is_set() and _is_an_answer(error):
+            self._heed_login(CALL.get())
+            if _is_forgotten(self.server, error):
+                await self._lost(over, Forgotten("it knows nothing of this connection any more"))
+                raise Forgotten(self._why) from None
+            if not over.is_set() and not self._ending and _is_an_answer(self.server, error):
                 self.restarts.worked()
                 raise ToolError(
                     f"the server {self.server.name!r} refused: {error.message}", code=str(error.code)
                 ) from None
             raise await self._lost(over, error) from error
-        except RuntimeError as error:  # an answer of a shape that nobody asked for
-            raise ToolError(
-                f"the server {self.server.name!r} gave an invalid result: {error}", code="invalid"
-            ) from None
+        except (RuntimeError, ValueError) as error:  # an answer of a shape that nobody asked for
+            told = f"the server {self.server.name!r} gave an invalid result: {_told(error)}"
+            raise ToolError(told, code="invalid") from None
         except Exception as error:
             raise await self._lost(over, error) from error
         self.restarts.worked()
@@ -367,6 +401,14 @@ class Connection:
         return asyncio.get_running_loop().time() * 1000
 
 
+def _load() -> None:
+    """Loads the package. What it logs of servers goes where logs are wanted, and is not written to standard error."""
+    importlib.import_module("mcp")
+    logger = logging.getLogger("mcp")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+
+
 async def _unchecked(name: str, result: Any) -> None:
     """In the place of the package's check of results against the server's own schema: that would run in
     our loop, and one pattern of a stranger can take hours there that no deadline ends. Results are not believed
@@ -378,17 +420,41 @@ def _inside(folder: str | None, cwd: str | None) -> str:
     return os.path.normpath(os.path.join(folder or os.getcwd(), cwd or "."))
 
 
-def _is_an_answer(error: Any) -> bool:
-    """Whether the server answered, and the answer is an error; else the connection is broken."""
-    from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+def _is_an_answer(server: McpServer, error: Any) -> bool:
+    """Whether the server answered, and the answer is an error; else the connection is broken. The code alone does not
+    say that: servers use it for what went wrong with them. The end of a process is noticed by itself."""
+    return server.transport == "stdio" or _is_refusal(error)
 
-    return error.code not in (CONNECTION_CLOSED, REQUEST_TIMEOUT)
+
+def _is_refusal(error: Any) -> bool:
+    """Whether this is an error that somebody answered with, not one that the package made of a broken connection."""
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import CONNECTION_CLOSED
+
+    if not isinstance(error, MCPError):
+        return False
+    return error.code != CONNECTION_CLOSED or not error.message.startswith(("Connection closed", "SSE stream"))
+
+
+def _is_forgotten(server: McpServer, error: Exception) -> bool:
+    """Whether this is what the package makes of an answer by which a server says that it has no such session. It did
+    nothing then."""
+    from mcp_types import INVALID_REQUEST
+
+    told = (getattr(error, "code", None), getattr(error, "message", None))
+    return server.transport == "http" and told == (INVALID_REQUEST, "Session terminated")
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """What went wrong. Task groups wrap what they raise."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    return error
 
 
 def _told(error: BaseException) -> str:
-    """What went wrong, as one line. Task groups wrap what they raise."""
-    while isinstance(error, BaseExceptionGroup) and error.exceptions:
-        error = error.exceptions[0]
+    """What went wrong, as one line."""
+    error = _innermost(error)
     if isinstance(error, NotConnected | UsageError | ToolError):
         return str(error)[:REASON_CHARS_MAX]
     said = " ".join(str(error).split())

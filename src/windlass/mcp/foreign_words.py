@@ -40,8 +40,8 @@ def visible(text: str) -> str:
 
 def plain_schema(schema: JsonObject) -> JsonObject:
     """A schema whose prose is visible and bounded. What it demands stays as it is."""
-    found: JsonObject = _plain(msgspec.json.decode(msgspec.json.encode(schema)), 0)
-    return found
+    cleaned_schema: JsonObject = _plain(msgspec.json.decode(msgspec.json.encode(schema)), 0)
+    return cleaned_schema
 
 
 def _plain(part: Any, depth: int) -> Any:

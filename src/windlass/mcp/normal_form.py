@@ -40,7 +40,8 @@ ALIASES = {
     "readOnly": "read_only",
 }
 """Names of other clients for what there is here."""
-MEANINGLESS = frozenset({"description", "title", "icon", "version", "gallery", "$comment", "note"})
+MEANINGLESS = frozenset({"description", "title", "icon", "version", "gallery", "$comment", "note", "oauth"})
+"""What is passed over. A login is a person's, who gives what belongs to it when they log in."""
 NOT_GRANTED = frozenset({"alwaysAllow", "autoApprove", "autoApproveTools", "always_allow", "approvalMode"})
 """What would let calls pass unasked. That is said by a policy alone; nothing is granted for it here."""
 KNOWN = frozenset(McpServer.__struct_fields__) - {"origin", "transport", "url"}
@@ -49,15 +50,15 @@ KNOWN = frozenset(McpServer.__struct_fields__) - {"origin", "transport", "url"}
 def normalized(given: Any, place: str = "mcp", *, origin: str = CODE) -> tuple[McpServer, ...]:
     """The servers that something means: nothing, one, a list, or a map by name. Raises `UsageError` that names the
     place and the fix."""
-    found = tuple(_servers(given, place, origin))
-    if len(found) > SERVERS_MAX:
-        raise UsageError(f"{place}: {len(found)} servers are more than the {SERVERS_MAX} allowed")
+    servers = tuple(_servers(given, place, origin))
+    if len(servers) > SERVERS_MAX:
+        raise UsageError(f"{place}: {len(servers)} servers are more than the {SERVERS_MAX} allowed")
     seen: set[str] = set()
-    for server in found:
+    for server in servers:
         if server.name.lower() in seen:
             raise UsageError(f"{place}: there are two servers {server.name!r}: give one of them another name")
         seen.add(server.name.lower())
-    return found
+    return servers
 
 
 def _servers(given: Any, place: str, origin: str) -> Iterator[McpServer]:

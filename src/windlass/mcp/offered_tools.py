@@ -7,7 +7,7 @@ from windlass.events.errors import UsageError
 from windlass.events.tools.mcp import McpTool
 from windlass.events.tools.permissions import McpDetail
 from windlass.events.values.blocks import JsonObject
-from windlass.events.values.specs import ToolSpec, ToolText
+from windlass.events.values.tools import ToolSpec, ToolText
 from windlass.tools.description import CallPlace, Description
 from windlass.tools.tool import AnyTool, Options, Tool
 

@@ -18,7 +18,7 @@ from windlass.tools.planes.timeout import Deadline
 from windlass.tools.tool import AnyTool
 
 from . import resources
-from .connection import Connection, Frozen, Lost, NotConnected, Progressed
+from .connection import Connection, Forgotten, Frozen, LoginWanted, Lost, NotConnected, Progressed
 from .foreign_words import visible
 from .offered_tools import SOURCE, about
 from .results import tool_result
@@ -122,7 +122,7 @@ class McpPlane:
 
     async def _run(self, connection: Connection, tool: AnyTool, call: CallBody, context: ToolContext) -> Outcome:
         """One call; another one if the server was lost and the contract of the tool allows it."""
-        again = tool.options.contract in AGAIN
+        again, unknown = tool.options.contract in AGAIN, False
         while True:
             try:
                 await connection.connect()
@@ -131,6 +131,11 @@ class McpPlane:
                         return failed("tool_cancelled", GONE, GONE)
                 return await self._made(connection, tool, dict(call.args or {}), context)
             except NotConnected as error:
+                if isinstance(error, Forgotten) and not unknown:
+                    unknown = True  # it did nothing: it is asked once more, over a new connection
+                    continue
+                if isinstance(error, LoginWanted):
+                    context.notice("mcp_login", f"MCP server {connection.server.name!r}: {visible(str(error))}")
                 told = f"the MCP server {connection.server.name!r} cannot be had now: {visible(str(error))}"
                 return failed("tool_unavailable", told, "the server cannot be had", code="mcp_unavailable")
             except Frozen as error:

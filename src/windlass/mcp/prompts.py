@@ -3,12 +3,14 @@ makes of it. Its words become a prompt that is marked as a stranger's."""
 
 from __future__ import annotations
 
+import asyncio
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from windlass.events.errors import UsageError
 from windlass.events.values.blocks import Image, InputBlock, Text, Value
+from windlass.tools.context import ToolError
 
 from .foreign_words import visible
 from .results import block_of
@@ -52,22 +54,22 @@ class ServerPrompt(Value, frozen=True, kw_only=True):
         except ValueError as error:
             raise UsageError(f"/{self.command}: {error}") from None
         names = [argument.name for argument in self.arguments]
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         rest: list[str] = []
         for word in given:
             name, sign, value = word.partition("=")
             if sign and name in names:
-                found[name] = value
+                values[name] = value
             else:
                 rest.append(word)
-        open_names = [name for name in names if name not in found]
+        open_names = [name for name in names if name not in values]
         if rest and not open_names:
             raise UsageError(f"/{self.command} takes {', '.join(names) or 'nothing'}: {rest[0]!r} is too much")
         for name, value in zip(open_names, rest, strict=False):
-            found[name] = value
+            values[name] = value
         if len(rest) > len(open_names):
-            found[open_names[-1]] = " ".join(rest[len(open_names) - 1 :])
-        return self.checked(found)
+            values[open_names[-1]] = " ".join(rest[len(open_names) - 1 :])
+        return self.checked(values)
 
     def checked(self, given: Mapping[str, str]) -> dict[str, str]:
         """The arguments, if they are such as it takes. Raises `UsageError`."""
@@ -84,15 +86,25 @@ async def listed_prompts(connection: Connection) -> list[ServerPrompt]:
     """What a server lists, within bounds. Raises as `Connection.asked` does."""
     if connection.listing is None or not connection.listing.prompts:
         return []
-    found: list[ServerPrompt] = []
+    prompts: list[ServerPrompt] = []
     cursor: str | None = None
     for _ in range(PAGES_MAX):
-        page = await connection.asked(_page(cursor))
-        found += [_prompt(connection.server.name, each) for each in page.prompts]
+        page = await _timely(connection, _page(cursor))
+        prompts += [_prompt(connection.server.name, each) for each in page.prompts]
         cursor = page.next_cursor
-        if not cursor or len(found) >= PROMPTS_MAX:
+        if not cursor or len(prompts) >= PROMPTS_MAX:
             break
-    return found[:PROMPTS_MAX]
+    return prompts[:PROMPTS_MAX]
+
+
+async def _timely(connection: Connection, send: Callable[[Any], Awaitable[Any]]) -> Any:
+    """What a server answers, within the time of a call. Raises `ToolError` if it does not."""
+    limit_s = connection.server.call_timeout_ms / 1000
+    try:
+        async with asyncio.timeout(limit_s):
+            return await connection.asked(send)
+    except TimeoutError:
+        raise ToolError(f"the server {connection.server.name!r} did not answer within {limit_s:g} s") from None
 
 
 def _page(cursor: str | None) -> Any:
@@ -113,22 +125,22 @@ def _words(text: str) -> str:
 
 async def made(connection: Connection, prompt: ServerPrompt, args: Mapping[str, str]) -> tuple[InputBlock, ...]:
     """What a server makes of a prompt: blocks to be sent, which begin with whose words they are."""
-    answer = await connection.asked(lambda client: client.get_prompt(prompt.name, dict(args)))
+    answer = await _timely(connection, lambda client: client.get_prompt(prompt.name, dict(args)))
     told: dict[str, Any] = answer.model_dump(mode="json", by_alias=True, exclude_none=True)
     head = f"(The prompt {prompt.name!r} of the MCP server {prompt.server!r}, as the user asked for it.)"
     return (Text(text=head), *_blocks(told.get("messages") or ()))
 
 
 def _blocks(messages: Sequence[Any]) -> list[InputBlock]:
-    found: list[InputBlock] = []
+    blocks: list[InputBlock] = []
     size = 0
     for message in messages[:MESSAGES_MAX]:
         block = block_of(message["content"])
         if isinstance(block, Image):
-            found.append(block)
+            blocks.append(block)
             continue
         text = getattr(block, "text", None) or str(getattr(block, "uri", None) or "(something that is no text)")
         words = visible(text)[: max(0, TEXT_CHARS_MAX - size)]
         size += len(words)
-        found.append(Text(text=words if message.get("role") == "user" else f"[{message.get('role')}] {words}"))
-    return found
+        blocks.append(Text(text=words if message.get("role") == "user" else f"[{message.get('role')}] {words}"))
+    return blocks

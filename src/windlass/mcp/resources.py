@@ -68,9 +68,9 @@ def names(listing: Listing) -> dict[str, str]:
 async def result(connection: Connection, name: str, args: dict[str, Any]) -> ToolResult:
     """What comes of one of the two tools. Raises as `Connection.asked` does."""
     if name == LIST:
-        found = await connection.asked(_listed)
+        entries = await connection.asked(_listed)
         return ToolResult(
-            value=[Data(value=_shown(found, str(args.get("matching") or ""), int(args.get("offset") or 0)))]
+            value=[Data(value=_shown(entries, str(args.get("matching") or ""), int(args.get("offset") or 0)))]
         )
     uri = str(args["uri"])
     answer = await connection.asked(lambda client: client.read_resource(uri))
@@ -85,11 +85,11 @@ async def result(connection: Connection, name: str, args: dict[str, Any]) -> Too
 
 async def _listed(client: Any) -> list[dict[str, str]]:
     """Resources, then templates, each with what is shown of it."""
-    found = [_entry(each, each.uri) async for each in _all(client.list_resources, "resources")]
-    found += [
+    entries = [_entry(each, each.uri) async for each in _all(client.list_resources, "resources")]
+    entries += [
         _entry(each, each.uri_template) async for each in _all(client.list_resource_templates, "resource_templates")
     ]
-    return found
+    return entries
 
 
 async def _all(listing: Any, field: str) -> Any:
@@ -123,8 +123,8 @@ def _entry(told: Any, uri: str) -> dict[str, str]:
     return {"uri": visible(str(uri))[:URI_CHARS_MAX], **kept}
 
 
-def _shown(found: list[dict[str, str]], matching: str, offset: int) -> JsonObject:
-    wanted = [each for each in found if matching.lower() in "\n".join(each.values()).lower()] if matching else found
+def _shown(entries: list[dict[str, str]], matching: str, offset: int) -> JsonObject:
+    wanted = [each for each in entries if matching.lower() in "\n".join(each.values()).lower()] if matching else entries
     shown = wanted[offset : offset + SHOWN_MAX]
     more = {"next_offset": offset + len(shown)} if offset + len(shown) < len(wanted) else {}
     return {"resources": shown, "total": len(wanted), **more}

@@ -17,7 +17,8 @@ import msgspec
 from windlass.events.errors import UsageError
 from windlass.events.stored.known_secrets import SECRETS
 from windlass.events.values.blocks import Value
-from windlass.events.values.specs import Contract, Trait
+from windlass.events.values.policy import Trait
+from windlass.events.values.tools import Contract
 
 Transport = Literal["stdio", "http", "sse"]
 """Its own process; streamable HTTP; or the older HTTP with server-sent events."""
@@ -40,6 +41,7 @@ PRIVATE_CHARS_MIN = 8
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 START_TIMEOUT_MS = 60_000
 CALL_TIMEOUT_MS = 120_000
+SAMPLING_TOKENS = 50_000
 WORDS_MAX = 256
 CHARS_MAX = 8_192
 FIRST_SIGHT = "first_sight"
@@ -54,6 +56,7 @@ class McpServer(Value, frozen=True, kw_only=True):
     name: str
     """What its tools are named by: letters, digits, `-` and single `_`, at most 31."""
     transport: Transport = "stdio"
+    """How it is reached. Of a server that is named by its `url` alone it is `http`, unless it says `sse`."""
     command: str = ""
     """The program, for `stdio`. No shell reads it."""
     args: tuple[str, ...] = ()
@@ -81,6 +84,8 @@ class McpServer(Value, frozen=True, kw_only=True):
     elicitation: bool = True
     """Whether it may ask people something while one of its tools runs."""
     sampling: Sampling = "off"
+    sampling_tokens: int = SAMPLING_TOKENS
+    """How many tokens of a model, asked and answered, one call may have in all."""
     log_level: LogLevel = "warning"
     """What of its log is put on record as notices: lines of this level and above."""
     sandbox: bool = False
@@ -90,6 +95,10 @@ class McpServer(Value, frozen=True, kw_only=True):
     enabled: bool = True
     origin: str = CODE
     """Where it is named: a file, or code. Trust is kept for each."""
+
+    def __post_init__(self) -> None:
+        if self.url and not self.command and self.transport == "stdio":
+            msgspec.structs.force_setattr(self, "transport", "http")
 
     @property
     def launch(self) -> dict[str, object]:
@@ -155,15 +164,15 @@ def filled(values: Mapping[str, str], secrets: Callable[[str], str] | None) -> d
 def _filled(name: str, value: str, secrets: Callable[[str], str] | None) -> str:
     from windlass.tools.context import ToolError
 
-    def looked_up(found: re.Match[str]) -> str:
+    def looked_up(placeholder: re.Match[str]) -> str:
         try:
             if secrets is None:
-                raise ToolError(f"there is no secret {found[1]!r} here: open the runtime with secrets={{...}}")
-            return secrets(found[1])
+                raise ToolError(f"there is no secret {placeholder[1]!r} here: open the runtime with secrets={{...}}")
+            return secrets(placeholder[1])
         except ToolError:
-            if found[2] is None:
+            if placeholder[2] is None:
                 raise
-            return found[2]
+            return placeholder[2]
 
     whole = SECRET.sub(looked_up, value)
     if len(whole) >= PRIVATE_CHARS_MIN and PRIVATE.search(name):
@@ -198,6 +207,8 @@ def _problems(server: McpServer) -> Iterator[str]:
                 yield f"{what}.{name}: write a secret as ${{name}} or ${{name:-text}}, and name it in open(secrets=...)"
     if server.start_timeout_ms <= 0 or server.call_timeout_ms <= 0:
         yield "the timeouts are milliseconds, greater than 0"
+    if server.sampling_tokens <= 0:
+        yield "sampling_tokens is a number greater than 0: sampling='off' turns it off"
 
 
 def _launch_problems(server: McpServer) -> Iterator[str]:
@@ -227,12 +238,12 @@ def _url_problems(server: McpServer) -> Iterator[str]:
         yield "secrets are not put into an address, which is written down in many places: put them in 'headers'"
         return
     try:
-        found = urlsplit(server.url)
-        host, _ = found.hostname or "", found.port
+        parts = urlsplit(server.url)
+        host, _ = parts.hostname or "", parts.port
     except ValueError as error:
         yield f"{server.url!r} is no address: {error}"
         return
-    if found.scheme not in ("http", "https") or not host or found.username is not None or found.password is not None:
+    if parts.scheme not in ("http", "https") or not host or parts.username is not None or parts.password is not None:
         yield f"{server.url!r}: give an address such as https://example.com/mcp, without a name or a password in it"
-    elif found.scheme == "http" and host not in LOOPBACK and (server.headers):
+    elif parts.scheme == "http" and host not in LOOPBACK and (server.headers):
         yield f"{server.url!r}: headers would be readable on the way: use https"

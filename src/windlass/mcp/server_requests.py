@@ -7,9 +7,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -26,13 +26,32 @@ FORM_BYTES_MAX = 16 * 1024
 FIELDS_MAX = 50
 URL_CHARS_MAX = 2_000
 SAMPLE_CHARS_MAX = 100_000
-SHOWN_CHARS_MAX = 4_000
+SHOWN_CHARS_MAX = 20_000
+"""What a person is to agree to is shown whole, or not asked."""
 TOKENS_MAX = 16_384
 ALLOW, DENY = "allow", "deny"
 CALL: ContextVar[str] = ContextVar("windlass_mcp_call", default="")
 """The call that this task works for: a request that comes with the answer to a call is handled in the context of
 whoever made the call, over streamable HTTP and in the newest protocol."""
 NOBODY = "no call of this server is open that this could be asked for"
+UNSAID = "It does not say for which of its calls, of which several are open."
+BYTES_PER_TOKEN = 3
+"""Of what a model is asked, before its own count is known: rather too few than too many, in any language."""
+What = Literal["sampling", "elicitation"]
+
+
+class Ruling(NamedTuple):
+    """What the session's policy says of something that a server asks."""
+
+    action: Literal["allow", "ask", "deny"]
+    rule: str = ""
+    reason: str = ""
+
+
+Ruled = Callable[[What, dict[str, Any]], Ruling | None]
+Calls = tuple[ToolContext, ...]
+"""The calls that something may be asked for: the one that it is asked for, or all that are open if that is not said,
+the newest first. Then it is held to what each of them may."""
 
 
 class ServerRequests:
@@ -43,12 +62,15 @@ class ServerRequests:
         self._folder = folder
         self._open: dict[str, ToolContext] = {}
         self._counts: dict[str, int] = {}
+        self._tokens: dict[str, int] = {}
         self._asking: dict[tuple[str, bytes], asyncio.Future[Answered]] = {}
+        self.ruled: Ruled = lambda what, args: None
+        """What the session's policy says; None if it says nothing of it."""
 
     @contextlib.contextmanager
     def during(self, context: ToolContext) -> Iterator[None]:
-        """What the server asks meanwhile is asked for this call. Over HTTP it is known for which of its calls a server
-        asks; over stdio it does not say: of several that are open it is the one that began last."""
+        """What the server asks meanwhile is asked for this call. Over HTTP, and in the newest protocol, it is known for
+        which of its calls a server asks; else, of several that are open, for all of them."""
         self._open[context.call_id] = context
         working_for = CALL.set(context.call_id)
         try:
@@ -57,37 +79,66 @@ class ServerRequests:
             CALL.reset(working_for)
             self._open.pop(context.call_id, None)
             self._counts.pop(context.call_id, None)
+            self._tokens.pop(context.call_id, None)
             for name in [name for name in self._asking if name[0] == context.call_id]:
                 self._asking.pop(name).cancel()
 
-    async def _ask(self, context: ToolContext, question: QuestionBody) -> Answered:
-        """Asks a person. The question outlives the connection that it came by: if the call is made once more and the
-        server asks the same, the answer to the first is the answer."""
+    async def _ask(self, calls: Calls, question: QuestionBody) -> Answered:
+        """Asks a person, while the clock of each call that it may be asked for stands still. It is put on record with
+        the newest of them; if that ends before the answer, with another one that is still open."""
+        if len(calls) > 1:
+            question = msgspec.structs.replace(question, message=f"{question.message}\n({UNSAID})")
+        while True:
+            asking = self._asked(calls[0], question)
+            try:
+                with _standing_still(calls[1:]):
+                    return await asyncio.shield(asking)
+            except (asyncio.CancelledError, ToolError) as error:
+                calls = tuple(each for each in calls[1:] if each.call_id in self._open)
+                if not calls or not _ended_with_its_call(asking, error):
+                    raise
+
+    def _asked(self, context: ToolContext, question: QuestionBody) -> asyncio.Future[Answered]:
+        """The question outlives the connection that it came by: if the call is made once more and the server asks the
+        same, the answer to the first is the answer."""
         name = (context.call_id, msgspec.json.encode(question))
         if name not in self._asking:
             self._asking[name] = asyncio.ensure_future(context.ask(question))
-        return await asyncio.shield(self._asking[name])
+        return self._asking[name]
 
     def callbacks(self) -> dict[str, Any]:
         """What the client of the `mcp` package is given; what is missing is not offered to the server at all."""
-        found: dict[str, Any] = {}
+        callbacks: dict[str, Any] = {}
         if self._server.elicitation:
-            found["elicitation_callback"] = self._elicit
+            callbacks["elicitation_callback"] = self._elicit
         if self._server.sampling != "off":
-            found["sampling_callback"] = self._sample
+            callbacks["sampling_callback"] = self._sample
         if self._server.roots and self._folder is not None:
-            found["list_roots_callback"] = self._roots
-        return found
+            callbacks["list_roots_callback"] = self._roots
+        return callbacks
 
-    def _context(self) -> ToolContext:
-        """The call that something is asked for. Raises `ToolError` if there is none, or it asked too often."""
-        if not self._open:
+    def _calls(self) -> Calls:
+        """The calls that something is asked for. Raises `ToolError` if there is none, or one has asked too often."""
+        name = CALL.get()
+        named = (self._open[name],) if name in self._open else ()
+        calls = named if name else tuple(reversed(self._open.values()))  # a call that is over asks for no other
+        if not calls:
             raise ToolError(NOBODY, code="no_call")
-        context = self._open.get(CALL.get()) or next(reversed(self._open.values()))
-        count = self._counts[context.call_id] = self._counts.get(context.call_id, 0) + 1
-        if count > ASKED_PER_CALL_MAX:
+        if any(self._counts.get(each.call_id, 0) >= ASKED_PER_CALL_MAX for each in calls):
             raise ToolError(f"a call may ask {ASKED_PER_CALL_MAX} times, not more", code="too_many")
-        return context
+        for each in calls:
+            self._counts[each.call_id] = self._counts.get(each.call_id, 0) + 1
+        return calls
+
+    def _action(self, what: What, args: dict[str, Any]) -> str:
+        """What the policy says of it: `allow` if it says nothing. Raises `ToolError` for what it denies."""
+        ruling = self.ruled(what, args)
+        if ruling is None:
+            return ALLOW
+        if ruling.action == DENY:
+            why = f": {ruling.reason}" if ruling.reason else ""
+            raise ToolError(f"the policy denies it ({ruling.rule}){why}", code="denied")
+        return ruling.action
 
     # --- people ---
 
@@ -96,7 +147,9 @@ class ServerRequests:
 
         try:
             asked = self._question(params)
-            answered = await self._ask(self._context(), asked)
+            calls = self._calls()
+            self._action("elicitation", {"mode": params.mode, "message": asked.message, "url": asked.url or ""})
+            answered = await self._ask(calls, asked)
         except ToolError as error:
             return refusal(error)
         if answered.outcome != "answered":
@@ -121,22 +174,57 @@ class ServerRequests:
     async def _sample(self, _: Any, params: Any) -> Any:
         try:
             prompt, instructions = sampled_text(params)
-            context = self._context()
-            if self._server.sampling == "ask" and not await self._agreed(context, prompt, instructions):
+            calls = self._calls()
+            wanted = max(1, min(int(params.max_tokens), TOKENS_MAX))
+            args = {"prompt": prompt, "instructions": instructions, "max_tokens": wanted}
+            asks = self._action("sampling", args) == "ask" or self._server.sampling == "ask"
+            estimate = len(f"{instructions}{prompt}".encode()) // BYTES_PER_TOKEN + 1
+            self._afford(calls, estimate, wanted)
+            if asks and not await self._agreed(calls, prompt, instructions, wanted):
                 raise ToolError("the user did not agree", code="denied")
-            wanted = min(int(params.max_tokens), TOKENS_MAX)
-            answer = await context.model(prompt, instructions=instructions, max_output_tokens=max(1, wanted))
+            with self._paid_by(calls, estimate + wanted) as paid:
+                answer = await calls[0].model(prompt, instructions=instructions, max_output_tokens=wanted)
+                paid(answer)
         except ToolError as error:
             return refusal(error)
         return _message(answer)
 
-    async def _agreed(self, context: ToolContext, prompt: str, instructions: str) -> bool:
+    def _afford(self, calls: Calls, estimate: int, wanted: int) -> None:
+        """Raises `ToolError` if a call would have more tokens than it may."""
+        limit = self._server.sampling_tokens
+        if any(self._tokens.get(each.call_id, 0) + estimate + wanted > limit for each in calls):
+            told = f"a call may have {limit} tokens of a model in all, and this asks for up to {estimate + wanted} more"
+            raise ToolError(told, code="too_many")
+
+    @contextlib.contextmanager
+    def _paid_by(self, calls: Calls, most: int) -> Iterator[Callable[[ModelAnswer], None]]:
+        """Counts what a request may cost while it is under way, and then what it did cost. One that failed has cost
+        what it might have: how much it was is not known."""
+
+        def add(tokens: int) -> None:
+            for each in calls:
+                if each.call_id in self._open:
+                    self._tokens[each.call_id] = self._tokens.get(each.call_id, 0) + tokens
+
+        def paid(answer: ModelAnswer) -> None:
+            if answer.usage is not None:
+                add(answer.usage.input_tokens + answer.usage.output_tokens - most)
+
+        self._afford(calls, 0, most)  # others may have asked while a person thought about it
+        add(most)
+        yield paid
+
+    async def _agreed(self, calls: Calls, prompt: str, instructions: str, wanted: int) -> bool:
         shown = "\n\n".join(text for text in (instructions, prompt) if text)
-        cut = f"{shown[:SHOWN_CHARS_MAX]} […]" if len(shown) > SHOWN_CHARS_MAX else shown
-        told = f"The MCP server {self._server.name!r} wants the session's model asked this:\n{visible(cut)}"
+        if len(shown) > SHOWN_CHARS_MAX:
+            raise ToolError(f"a person is asked about {SHOWN_CHARS_MAX} characters at most", code="too_large")
+        told = (
+            f"The MCP server {self._server.name!r} wants the session's model asked this, for an answer of at most "
+            f"{wanted} tokens that it is given:\n{shown}"
+        )
         picks = (Option(label=ALLOW), Option(label=DENY))
         body = QuestionBody(message=told, questions=(Question(question="Ask it?", options=picks, free_text=False),))
-        answered = await self._ask(context, body)
+        answered = await self._ask(calls, body)
         return answered.outcome == "answered" and answered.text == ALLOW
 
     # --- folders ---
@@ -147,6 +235,26 @@ class ServerRequests:
         assert self._folder is not None, "offered only if there is a folder"
         path = pathlib.PurePath(self._folder)
         return mcp_types.ListRootsResult.model_validate({"roots": [{"uri": path.as_uri(), "name": path.name or "/"}]})
+
+
+def _ended_with_its_call(asking: asyncio.Future[Answered], error: BaseException) -> bool:
+    """Whether a question was withdrawn with the call that it was put under, and not given up by whoever asks."""
+    if isinstance(error, ToolError):
+        return error.code == "withdrawn"
+    task = asyncio.current_task()
+    return asking.cancelled() and (task is None or not task.cancelling())
+
+
+@contextlib.contextmanager
+def _standing_still(calls: Calls) -> Iterator[None]:
+    """While this lasts, the time of these calls does not pass."""
+    for each in calls:
+        each.waits.begin()
+    try:
+        yield
+    finally:
+        for each in calls:
+            each.waits.end()
 
 
 def refusal(error: ToolError) -> Any:

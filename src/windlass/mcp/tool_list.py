@@ -83,14 +83,14 @@ def tool_names(server: str, names: Iterable[str]) -> list[str]:
 def listed(server: str, tools: Iterable[Any], *, about: str = "", protocol: str = "", cut: str = "") -> Listing:
     """The list that a server gave, as objects of the `mcp` package. Twins, and what is too large, are left out; `cut`
     says why the server was not asked for the rest."""
-    found: dict[str, ListedTool] = {}
+    tools_by_name: dict[str, ListedTool] = {}
     left_out = [f"whatever follows: {cut}"] if cut else []
     for tool in tools:
         name = str(tool.name)[:200]
-        if len(found) >= TOOLS_MAX:
+        if len(tools_by_name) >= TOOLS_MAX:
             left_out.append(f"{name}: more than {TOOLS_MAX} tools")
             break
-        if name in found:
+        if name in tools_by_name:
             left_out.append(f"{name}: there are two of this name")
             continue
         made = _tool(tool)
@@ -98,11 +98,13 @@ def listed(server: str, tools: Iterable[Any], *, about: str = "", protocol: str 
         if len(str(tool.name)) > len(name) or size > TOOL_BYTES_MAX:
             left_out.append(f"{name}: {size} bytes are more than the {TOOL_BYTES_MAX} allowed")
             continue
-        found[name] = made
-    for name, twin in _twins(server, found).items():
-        del found[name]
+        tools_by_name[name] = made
+    for name, twin in _twins(server, tools_by_name).items():
+        del tools_by_name[name]
         left_out.append(f"{name}: {twin} would have the same name here")
-    return Listing(server=server, tools=tuple(found.values()), about=about, protocol=protocol, left_out=tuple(left_out))
+    return Listing(
+        server=server, tools=tuple(tools_by_name.values()), about=about, protocol=protocol, left_out=tuple(left_out)
+    )
 
 
 def _twins(server: str, names: Collection[str]) -> dict[str, str]:

@@ -16,27 +16,27 @@ LIST_BYTES_MAX = 16 * 1024 * 1024
 async def asked_listing(server: str, client: Any) -> Listing:
     """What a server lists now."""
     able = client.server_capabilities
-    found, cut = ([], "") if able.tools is None else await _pages(client)
+    tools, cut = ([], "") if able.tools is None else await _pages(client)
     info = client.server_info
     about = f"{info.name} {info.version}"[:200] if info is not None else ""
-    listing = listed(server, found, about=about, protocol=str(client.protocol_version), cut=cut)
+    listing = listed(server, tools, about=about, protocol=str(client.protocol_version), cut=cut)
     return msgspec.structs.replace(listing, resources=able.resources is not None, prompts=able.prompts is not None)
 
 
 async def _pages(client: Any) -> tuple[list[Any], str]:
     """The tools that a server lists, page by page, and why there may be more that were not asked for."""
-    found: list[Any] = []
+    tools: list[Any] = []
     cursor, seen, size = None, set[str](), 0
     for _ in range(PAGES_MAX):
         page = await client.list_tools(cursor=cursor)
         size += len(page.model_dump_json().encode())
         if size > LIST_BYTES_MAX:
-            return found, f"the list is longer than {LIST_BYTES_MAX} bytes"
-        found += page.tools
+            return tools, f"the list is longer than {LIST_BYTES_MAX} bytes"
+        tools += page.tools
         cursor = page.next_cursor
-        if not cursor or len(found) > TOOLS_MAX:  # one too many: so it is said that there are
-            return found, ""
+        if not cursor or len(tools) > TOOLS_MAX:  # one too many: so it is said that there are
+            return tools, ""
         if cursor in seen:
-            return found, "the list leads back to a page that it had already"
+            return tools, "the list leads back to a page that it had already"
         seen.add(cursor)
-    return found, f"the list has more than {PAGES_MAX} pages"
+    return tools, f"the list has more than {PAGES_MAX} pages"

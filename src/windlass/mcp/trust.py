@@ -105,23 +105,23 @@ class TrustRecords:
             names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
         except OSError:
             return []
-        found = [record for name in names if (record := _read(os.path.join(folder, name))) is not None]
-        return sorted(found, key=lambda record: (record.name, record.origin))
+        records = [record for name in names if (record := _read(os.path.join(folder, name))) is not None]
+        return sorted(records, key=lambda record: (record.name, record.origin))
 
     def launch_standing(self, server: McpServer, key: str) -> Standing:
         """How the way to a server stands to what was trusted: this is asked before anything is run or reached."""
-        found = self.of(key)
-        trusted = found.trusted_for(server) if found is not None else None
+        record = self.of(key)
+        trusted = record.trusted_for(server) if record is not None else None
         if trusted is None:
             return "new"
         return "trusted" if trusted.launch_digest == server.launch_digest else "changed"
 
     def standing(self, server: McpServer, key: str, listing: Listing) -> Standing:
         """How a server and its list stand to what was trusted."""
-        found = self.launch_standing(server, key)
+        standing = self.launch_standing(server, key)
         record = self.of(key)
-        if found != "trusted" or record is None or record.trusted is None:
-            return found
+        if standing != "trusted" or record is None or record.trusted is None:
+            return standing
         return "trusted" if record.trusted.listing_digest == listing.digest else "changed"
 
     def trust(self, server: McpServer, key: str, sight: Sight, by: str = "") -> Record:
@@ -162,10 +162,10 @@ class TrustRecords:
 def _read(path: str, key: str | None = None) -> Record | None:
     try:
         with open(path, "rb") as file:
-            found = msgspec.json.decode(file.read(RECORD_BYTES_MAX), type=Record)
+            record = msgspec.json.decode(file.read(RECORD_BYTES_MAX), type=Record)
     except (OSError, msgspec.MsgspecError):
         return None
-    return found if key is None or found.key == key else None
+    return record if key is None or record.key == key else None
 
 
 # --- diffs ---

@@ -72,7 +72,7 @@ class Find(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Which sessions to list."""
 
     state: Annotated[
-        Literal["new", "idle", "running", "asked", "sleeping", "parked", "damaged"] | None,
+        Literal["new", "idle", "running", "asked", "sleeping", "left", "parked", "damaged"] | None,
         Meta(description="Only those in this state."),
     ] = None
     agent: Annotated[str | None, Meta(description="Only those of this agent.")] = None
@@ -122,9 +122,9 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 def read(given: dict[str, Any] | None, kind: type[T]) -> T:
     """The arguments of a call. Raises `WireError` that names the one which is wrong."""
     plain = given or {}
-    found = unknown_field(plain, kind)
-    if found is not None:
-        raise WireError(found.path, found.advice)
+    stray_field = unknown_field(plain, kind)
+    if stray_field is not None:
+        raise WireError(stray_field.path, stray_field.advice)
     try:
         return msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:
@@ -134,8 +134,8 @@ def read(given: dict[str, Any] | None, kind: type[T]) -> T:
 
 def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """The JSON Schema of arguments."""
-    found = msgspec.json.schema_components([kind])[1][kind.__name__]
-    whole = {name: value for name, value in found.items() if name not in ("title", "description")}
+    schema = msgspec.json.schema_components([kind])[1][kind.__name__]
+    whole = {name: value for name, value in schema.items() if name not in ("title", "description")}
     return {**whole, "properties": {name: _plain(field) for name, field in whole["properties"].items()}}
 
 

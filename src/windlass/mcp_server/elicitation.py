@@ -151,14 +151,14 @@ async def _reply(session: Session, ask: QuestionAsk, action: str, content: Mappi
 
 
 def _answers(ask: QuestionAsk, content: Mapping[str, Any]) -> tuple[Answer, ...]:
-    found: list[Answer] = []
+    answers: list[Answer] = []
     for index in range(len(ask.body.questions)):
         chosen = content.get(f"{CHOICE}_{index}")
         selected = tuple(chosen) if isinstance(chosen, list) else (chosen,) if isinstance(chosen, str) else ()
         words = content.get(f"{WORDS}_{index}")
         if selected or words:
-            found.append(Answer(index=index, selected=selected, text=_text(words) or None))
-    return tuple(found)
+            answers.append(Answer(index=index, selected=selected, text=_text(words) or None))
+    return tuple(answers)
 
 
 def _text(value: Any) -> str:

@@ -14,10 +14,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from windlass.server.access.gate import Gate
 from windlass.server.access.token_file import Token
-from windlass.server.answer import GUARDED, Answer
-from windlass.server.call import Call
+from windlass.server.http_answer import GUARDED, Answer
+from windlass.server.http_call import LAST, Call
 from windlass.server.problems import Problem, answer_of
-from windlass.server.request_body import RequestBody
+from windlass.server.request_body import RequestBody, is_awaited
 from windlass.server.server_state import ServerState
 
 from .caller import Caller
@@ -64,7 +64,7 @@ class McpApp:
         """Answers one request; anything but HTTP is not spoken here."""
         if scope["type"] != "http":
             return
-        body, more = RequestBody(receive), dict[str, str]()
+        body, more = RequestBody(receive, awaited=is_awaited(Headers(scope=scope))), dict[str, str]()
         try:
             more |= self._gate.check_place(Headers(scope=scope))
             made = await self._answered(scope, body, send, more)
@@ -73,7 +73,7 @@ class McpApp:
             if made.status != SLOW:
                 await body.discard()
         if made is not None:
-            await made.send(send, more)
+            await made.send(send, more | LAST if body.awaited else more)
 
     async def _answered(self, scope: Scope, body: RequestBody, send: Send, more: dict[str, str]) -> Answer | None:
         headers = Headers(scope=scope)
@@ -148,9 +148,9 @@ class McpApp:
 def caller_of(ctx: ServerRequestContext[Any, Any]) -> Caller:
     """Who made a request, as the gate has seen it."""
     assert ctx.request is not None
-    found = ctx.request.scope[CALLER]
-    assert isinstance(found, Caller)
-    return found
+    caller = ctx.request.scope[CALLER]
+    assert isinstance(caller, Caller)
+    return caller
 
 
 def _as(token: Token, scope: Scope) -> Scope:

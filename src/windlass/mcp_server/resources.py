@@ -30,14 +30,14 @@ async def list_resources(desk: Desk, caller: Caller, cursor: str | None) -> List
 
     offset = _offset(cursor)
     rows = await (await desk.runtime(caller)).sessions(limit=PAGE, offset=offset)
-    found = [] if offset else [Resource(uri=ALL, name="sessions", description="All sessions.", mime_type=JSON)]
+    resources = [] if offset else [Resource(uri=ALL, name="sessions", description="All sessions.", mime_type=JSON)]
     for row in rows:
         uri = f"{ALL}/{quote(row.session, safe='')}"
         about = f"{row.agent or 'no agent'}, {row.state}"
-        found.append(Resource(uri=uri, name=row.session, description=about, mime_type=JSON))
+        resources.append(Resource(uri=uri, name=row.session, description=about, mime_type=JSON))
         log = f"{row.session} (log)"
-        found.append(Resource(uri=f"{uri}/log", name=log, description=f"Its log: {about}.", mime_type=JSON))
-    return ListResourcesResult(resources=found, next_cursor=str(offset + PAGE) if len(rows) == PAGE else None)
+        resources.append(Resource(uri=f"{uri}/log", name=log, description=f"Its log: {about}.", mime_type=JSON))
+    return ListResourcesResult(resources=resources, next_cursor=str(offset + PAGE) if len(rows) == PAGE else None)
 
 
 async def list_templates() -> ListResourceTemplatesResult:
@@ -62,8 +62,8 @@ async def read_resource(desk: Desk, caller: Caller, uri: str) -> ReadResourceRes
     """What is at an address. Raises `Problem` if that is nothing."""
     from mcp_types import ReadResourceResult, TextResourceContents
 
-    found = await _at(desk, caller, uri)
-    text = json.dumps(found, ensure_ascii=False, default=str)
+    content = await _at(desk, caller, uri)
+    text = json.dumps(content, ensure_ascii=False, default=str)
     return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=JSON, text=text)])
 
 

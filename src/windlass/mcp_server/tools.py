@@ -15,7 +15,8 @@ from windlass.events.errors import UsageError
 from windlass.events.runs import CancelReceived, InterruptReceived
 from windlass.events.values.blocks import Text
 from windlass.runtime.api.agent import Agent
-from windlass.runtime.api.session import Sent, Session
+from windlass.runtime.api.sent_command import Sent
+from windlass.runtime.api.session import Session
 from windlass.server.access.roles import Role
 from windlass.server.problems import Problem
 from windlass.store.rules.ids import check_id
@@ -255,7 +256,7 @@ SESSION_TOOLS = (
 
 def tools_of(agents: Mapping[str, Agent]) -> dict[str, ServedTool]:
     """All tools by name: those of the agents first."""
-    found: dict[str, ServedTool] = {}
+    served_tools: dict[str, ServedTool] = {}
     for agent in agents.values():
         name = tool_name(agent.name)
         about = f" It is told: {agent.instructions[:ABOUT_CHARS_MAX]}" if agent.instructions else ""
@@ -263,10 +264,10 @@ def tools_of(agents: Mapping[str, Agent]) -> dict[str, ServedTool]:
             f"Has the agent {agent.name!r} carry out a task in a session that outlives this call, and waits for its "
             f"answer.{about}"
         )
-        found[name] = ServedTool(
+        served_tools[name] = ServedTool(
             name=name, words=words, role="drive", takes=arguments.RunAgent, handler=_agent_handler(agent)
         )
-    return found | {tool.name: tool for tool in SESSION_TOOLS}
+    return served_tools | {tool.name: tool for tool in SESSION_TOOLS}
 
 
 def tool_name(agent: str) -> str:

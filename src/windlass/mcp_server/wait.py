@@ -89,9 +89,9 @@ class Wait:
         asks = await self._askable()
         self._put |= said.keys()
         for name, (ask, _) in asks.items():
-            found = said.get(name)
-            if isinstance(found, ElicitResult) and trip.digests.get(name) == _digest(ask):
-                await answer(self._session, ask, found, self._caller)
+            reply = said.get(name)
+            if isinstance(reply, ElicitResult) and trip.digests.get(name) == _digest(ask):
+                await answer(self._session, ask, reply, self._caller)
 
     # --- waiting ---
 

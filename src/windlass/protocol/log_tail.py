@@ -9,7 +9,7 @@ from windlass.events.base import Event
 from windlass.events.stored import codec
 from windlass.events.stored.record import Sealed
 from windlass.runtime.streams.log_reader import LogReader
-from windlass.runtime.streams.record import Record
+from windlass.runtime.streams.record import Record, causes
 from windlass.runtime.streams.tree_merge import Scoped, TreeMerge
 from windlass.store.base import Key, Store
 
@@ -55,11 +55,12 @@ async def tree(store: Store, key: Key, *, depth: int | None = None, follow: bool
 def records_in(sealed: Sealed) -> list[Record | UnknownRecord]:
     """The records of one append."""
     append = codec.decode(sealed.data)
-    return [_record(append, append.first_seq + offset, event) for offset, event in enumerate(append.events)]
+    seqs = causes(append.first_seq, append.events)
+    return [_record(append, seqs[at], append.first_seq + at, event) for at, event in enumerate(append.events)]
 
 
-def _record(append: codec.Appended, seq: int, event: Event | codec.Unknown) -> Record | UnknownRecord:
-    at_ms, first = append.at_ms, append.first_seq
+def _record(append: codec.Appended, first: int, seq: int, event: Event | codec.Unknown) -> Record | UnknownRecord:
+    at_ms = append.at_ms
     if isinstance(event, Event):
         return Record(seq=seq, at_ms=at_ms, event=event, first=first, hash=append.hash)
     return UnknownRecord(seq=seq, at_ms=at_ms, first=first, tag=event.tag, skeleton=bytes(event.skeleton))

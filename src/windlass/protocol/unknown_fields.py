@@ -54,9 +54,9 @@ def _within_struct(value: dict[str, Any], shape: inspect.StructType, path: str) 
             continue
         if name not in fields:
             return UnknownField(f"{path}.{name}", _advice(name, fields))
-        found = _within(inner, fields[name], f"{path}.{name}")
-        if found is not None:
-            return found
+        unknown = _within(inner, fields[name], f"{path}.{name}")
+        if unknown is not None:
+            return unknown
     return None
 
 
@@ -80,5 +80,5 @@ def _chosen(value: Any, shapes: Iterable[inspect.Type]) -> inspect.Type | None:
     return None
 
 
-def _first(found: Iterable[UnknownField | None]) -> UnknownField | None:
-    return next((one for one in found if one is not None), None)
+def _first(candidates: Iterable[UnknownField | None]) -> UnknownField | None:
+    return next((one for one in candidates if one is not None), None)

@@ -16,6 +16,7 @@ import msgspec
 
 from windlass.events.live import Live
 from windlass.runtime.streams.record import Record
+from windlass.runtime.streams.tree_merge import Scoped
 
 Form = TypeVar("Form")
 Form_co = TypeVar("Form_co", covariant=True)
@@ -42,6 +43,14 @@ class View(Protocol[Form_co]):
 
     def feed(self, told: Told) -> Sequence[Form_co]:
         """The forms of one record or live event; none if the outside need not know of it."""
+        ...
+
+
+class TreeView(Protocol):
+    """The same over a session and those below it, to lines."""
+
+    def feed(self, one: Scoped) -> Sequence[str]:
+        """The lines of one record or live event of a tree."""
         ...
 
 

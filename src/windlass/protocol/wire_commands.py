@@ -20,7 +20,7 @@ from windlass.events.errors import CodecError
 from windlass.events.questions import AnswerReceived
 from windlass.events.runs import CancelReceived, InterruptReceived, WakeReceived
 from windlass.events.schedules import ScheduleReceived
-from windlass.events.sessions import RewindReceived
+from windlass.events.sessions import HandoffReceived, RewindReceived
 from windlass.events.signals import SignalReceived
 from windlass.events.skills import SkillReceived
 from windlass.events.stored import codec
@@ -57,6 +57,7 @@ WIRE_COMMANDS: dict[type[Command], frozenset[str]] = {
     UnmountReceived: frozenset(),
     SignalReceived: frozenset({"tokens"}),
     ChangeReceived: frozenset(),
+    HandoffReceived: frozenset(),
     RewindReceived: frozenset({"restored", "changes", "left"}),
     CompactReceived: frozenset(),
     UndoReceived: frozenset({"restored"}),
@@ -89,6 +90,7 @@ class WireError(CodecError):
     def __init__(self, path: str, message: str) -> None:
         super().__init__(f"{path}: {message}")
         self.path = path
+        self.advice = message
 
 
 def read_command(data: bytes, *, command_id: str, actor: str, auth: Auth) -> Command:
@@ -183,9 +185,9 @@ def _check_fields(plain: dict[str, Any], kind: type[Command]) -> None:
 
 
 def _check_unknown(plain: dict[str, Any], kind: type[Command]) -> None:
-    found = unknown_field(plain, kind)
-    if found is not None:
-        raise WireError(found.path, found.advice)
+    unknown = unknown_field(plain, kind)
+    if unknown is not None:
+        raise WireError(unknown.path, unknown.advice)
 
 
 def _check_edits(plain: dict[str, Any]) -> None:

@@ -80,13 +80,13 @@ def _named_in(schema: Schema) -> str:
 
 def _reachable(made: Schema, names: list[str]) -> Schema:
     """The schemas that some others are made of, themselves included."""
-    found: Schema = {}
+    schemas: Schema = {}
     while names:
         name = names.pop()
-        if name not in found and name in made:
-            found[name] = made[name]
+        if name not in schemas and name in made:
+            schemas[name] = made[name]
             names += _references(made[name])
-    return found
+    return schemas
 
 
 def _references(schema: Any) -> list[str]:

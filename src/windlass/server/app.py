@@ -11,13 +11,13 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from .access.gate import Gate
-from .answer import Answer
-from .call import Call
-from .frame_stream import Frames, FrameStream
+from .http_answer import Answer
+from .http_call import LAST, Call
 from .problems import Problem, ProblemForm, answer_of
-from .request_body import RequestBody
+from .request_body import RequestBody, is_awaited
 from .route import Route, Routes
 from .server_state import ServerState
+from .sse_connection import Frames, FrameStream
 
 logger = logging.getLogger("windlass.server")
 METHODS = ("GET", "POST", "DELETE", "OPTIONS", "HEAD", "PUT", "PATCH")
@@ -28,8 +28,9 @@ NOWHERE = "none"
 
 async def handled(route: Route, call: Call) -> Answer | Frames:
     """What a route answers to somebody who may ask it. Raises what `problem_of` knows."""
-    call.require(route.role)
-    call.check_query(route.query)
+    if not route.signed:
+        call.require(route.role)
+        call.check_query(route.query)
     if call.server.draining and not route.while_draining:
         raise Problem(503, "draining", "the server is being stopped: ask another one, or this one once it is back")
     return await route.handler(call)
@@ -48,7 +49,7 @@ class App:
         if scope["type"] != "http":
             return
         began, method = time.monotonic(), str(scope["method"])
-        body = RequestBody(receive)
+        body = RequestBody(receive, awaited=is_awaited(Headers(scope=scope)))
         place: list[str] = [NOWHERE]
         more: dict[str, str] = {}
         try:
@@ -62,6 +63,8 @@ class App:
         status = made.status if isinstance(made, Answer) else 200
         known = method if method in METHODS else "OTHER"
         self._server.metrics.answered(known, place[0], status, time.monotonic() - began)
+        if body.awaited:
+            more |= LAST  # what comes next could be that body, or another request
         if isinstance(made, Answer):
             await made.send(send, more, bare=method == "HEAD")
         elif call is not None:
@@ -73,11 +76,17 @@ class App:
         headers = Headers(scope=scope)
         if method == "OPTIONS" and asked_before and "access-control-request-method" in headers:
             return Answer(status=204, headers=self._gate.preflight()), None
-        token = self._gate.token(headers)
+        signed = self._signed(scope, method)
+        token = self._gate.signer() if signed else self._gate.token(headers)
         route, names = self._found(scope, method)
         place[0] = route.path
         call = Call(scope, receive, token, names, self._server)
         return await handled(route, call), call
+
+    def _signed(self, scope: Scope, method: str) -> bool:
+        """Whether a request is for a route that is asked with a signature."""
+        by_method, _ = self._routes.match(scope["raw_path"])
+        return method in by_method and by_method[method].signed
 
     def _found(self, scope: Scope, method: str) -> tuple[Route, dict[str, str]]:
         by_method, names = self._routes.match(scope["raw_path"])

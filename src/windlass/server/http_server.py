@@ -16,7 +16,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from windlass.runtime.api.agent import Agent
-from windlass.store.base import Key
+from windlass.runtime.streams.log_follower import FollowerMaker
+from windlass.store.base import Durability, Key
 
 from .access.gate import LOOPBACK, Gate
 from .access.limits import Limits
@@ -24,7 +25,7 @@ from .access.token_file import TokenFile
 from .app import App
 from .connection import connection_kind
 from .listener import listen_on_address, listen_on_path
-from .mount import Mount, joined
+from .mount import Mount, check_agents, joined
 from .resources.route_list import ROUTES
 from .route import Routes
 from .server_state import ServerState
@@ -50,6 +51,11 @@ class _Uvicorn(uvicorn.Server):
                 async with asyncio.timeout(TICK_S):
                     await self.stopped.wait()
 
+    def leave_address(self) -> None:
+        """Takes no more connections: they wait for whoever listens at the same socket next."""
+        for server in getattr(self, "servers", ()):
+            server.close()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
@@ -67,22 +73,29 @@ class HttpServer:
         host: str = "127.0.0.1",
         port: int = 0,
         socket_path: str | None = None,
+        listening: socket.socket | None = None,
         names: Sequence[str] = (),
         origins: Sequence[str] = (),
         limits: Limits | None = None,
         drain_ms: int = 10_000,
+        durability: Durability = "full",
         tenant: str = "default",
         mounts: Sequence[Mount] = (),
+        telemetry: FollowerMaker | None = None,
         app_of: Callable[[ServerState, Gate], ASGIApp] | None = None,
     ) -> None:
-        """`names` are further host names under which it may be asked, `origins` pages that may ask from a browser.
-        `mounts` are what adapters add, `app_of` makes what answers, if that is not the resources of this package."""
+        """`listening` is a socket that listens at that place already: whoever gave it keeps the place when this closes.
+        `names` are further host names under which it may be asked, `origins` pages that may ask from a browser.
+        `mounts` are what adapters add, `telemetry` follows the sessions, `app_of` makes what answers, if that is not
+        the resources of this package."""
         limits = limits or Limits()
         self._place = (host, port, socket_path)
         self._tenant = tenant
+        self._given = listening
         self._socket: socket.socket | None = None
         self.tokens = tokens
-        self.tenants = Tenants(place, agents, drain_ms=drain_ms)
+        self.tenants = Tenants(place, agents, drain_ms=drain_ms, durability=durability, telemetry=telemetry)
+        check_agents(mounts, self.tenants.agents)
         self.state = ServerState(self.tenants, tokens, limits)
         known = (*LOOPBACK, *names) if socket_path is not None or host in LOOPBACK else (host, *names)
         self.state.mounts = tuple(mounts)
@@ -91,7 +104,7 @@ class HttpServer:
         self._server = _Uvicorn(
             uvicorn.Config(
                 app,
-                http=connection_kind(limits.head_s),
+                http=connection_kind(limits.head_s, limits.stall_s),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -127,7 +140,10 @@ class HttpServer:
         self.tokens.ensure_first(tenant=self._tenant, now_ms=time.time_ns() // 1_000_000)
         for tenant in dict.fromkeys((self._tenant, *(token.tenant for token in self.tokens.tokens()))):
             await self.tenants.runtime(tenant)
-        self._socket = listen_on_path(path) if path is not None else listen_on_address(host, port)
+        if self._given is not None:
+            self._socket = self._given
+        else:
+            self._socket = listen_on_path(path) if path is not None else listen_on_address(host, port)
 
     async def run(self) -> None:
         """Answers until `stop` is called."""
@@ -138,6 +154,8 @@ class HttpServer:
         """Takes nothing more on, and waits for what has begun. Gives the sessions that were still at work: they are
         resumed when the store is opened again."""
         self.state.draining = True
+        if self._given is not None:
+            self._server.leave_address()
         return await self.tenants.drain()
 
     def stop(self) -> None:
@@ -153,6 +171,6 @@ class HttpServer:
             self._socket.close()
         await self.tenants.close()
         await self.state.door.close()
-        if self._place[2] is not None and self._socket is not None:
+        if self._place[2] is not None and self._socket is not None and self._given is None:
             with contextlib.suppress(OSError):
                 os.unlink(self._place[2])

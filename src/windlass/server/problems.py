@@ -26,7 +26,7 @@ from windlass.protocol.wire_commands import WireError
 from windlass.runtime.api.result import Parked
 from windlass.runtime.streams.cursors import CursorMismatch
 
-from .answer import Answer
+from .http_answer import Answer
 
 logger = logging.getLogger("windlass.server")
 

@@ -10,10 +10,10 @@ from urllib.parse import unquote
 import msgspec
 
 from .access.roles import Role
-from .answer import Answer
-from .call import Call
-from .frame_stream import Frames
+from .http_answer import Answer
+from .http_call import Call
 from .problems import ProblemForm
+from .sse_connection import Frames
 
 Handler = Callable[[Call], Awaitable[Answer | Frames]]
 Method = Literal["GET", "POST", "DELETE"]
@@ -54,6 +54,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     while_draining: bool = True
     """Whether it is answered while the server is being stopped."""
 
+    signed: bool = False
+    """Whether it is asked with a signature, which its handler checks, and not with a token."""
     problem: ProblemForm | None = None
     """How it says what went wrong, if not as every other route does."""
 
@@ -76,14 +78,14 @@ class Routes:
             parts = [unquote(part.decode("ascii"), errors="strict") for part in raw_path.split(b"/")]
         except UnicodeError:
             return {}, {}
-        found: dict[str, Route] = {}
+        routes: dict[str, Route] = {}
         names: Mapping[str, str] = {}
         for route in self.all:
             fits = _fits(route.path.split("/"), parts)
             if fits is not None:
-                found[route.method] = route
+                routes[route.method] = route
                 names = fits
-        return found, dict(names)
+        return routes, dict(names)
 
 
 def _fits(pattern: list[str], parts: list[str]) -> dict[str, str] | None:

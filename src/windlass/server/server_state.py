@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from .access.limits import Limits
 from .access.token_file import TokenFile
 from .metrics import Metrics
+from .request_order import Turnstiles
+from .slash_desk import SlashDesk
 from .store_door import StoreDoor
 from .tenants import Tenants
 
@@ -24,6 +26,8 @@ class ServerState:
         self.limits = limits
         self.door = StoreDoor(tenants.place)
         self.metrics = Metrics()
+        self.turnstiles = Turnstiles()
+        self.slash_desk = SlashDesk()
         self.draining = False
         """Whether it takes nothing more on: asked to stop, it brings to an end what has begun."""
         self.mounts: tuple[Mount, ...] = ()

@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
+from .archive_bytes import TooMuch, check_directory, tar_bytes
 from .folder import DEPTH_MAX, FOLDER_BYTES_MAX, PATH_CHARS_MAX, Unreadable
 
 ARCHIVE_BYTES_MAX = 64 * 1024 * 1024
@@ -57,17 +58,17 @@ def unpacked(archive: str, beneath: str) -> str:
 
 
 def _digest(archive: str) -> str:
-    found = hashlib.blake2b(digest_size=16)
+    hasher = hashlib.blake2b(digest_size=16)
     try:
         if os.stat(archive).st_size > ARCHIVE_BYTES_MAX or not stat.S_ISREG(os.stat(archive).st_mode):
             told = f"{archive!r} is no file of at most {ARCHIVE_BYTES_MAX >> 20} MiB"
             raise Unreadable("archive-large", told, "give a smaller one", archive)
         with open(archive, "rb") as file:
             while piece := file.read(1 << 20):
-                found.update(piece)
+                hasher.update(piece)
     except OSError as error:
         raise Unreadable("archive-unreadable", f"{archive!r}: {error.strerror}", "give an archive", archive) from None
-    return found.hexdigest()
+    return hasher.hexdigest()
 
 
 def _unpack(archive: str, folder: str) -> None:
@@ -78,11 +79,16 @@ def _unpack(archive: str, folder: str) -> None:
     size = os.path.getsize(archive)
     try:
         if zipfile.is_zipfile(archive):
+            check_directory(archive)
             with zipfile.ZipFile(archive) as zipped:
                 _write(_checked(_of_zip(zipped), size), folder, size, lambda entry: zipped.open(entry))
         else:
-            with tarfile.open(archive, "r:*") as tar:
-                _write(_checked(_of_tar(tar), size), folder, size, lambda entry: tar.extractfile(entry))
+            with tar_bytes(archive) as plain, tarfile.open(fileobj=plain, mode="r:") as tar:
+                entries = _checked(_of_tar(tar), size)
+                plain.is_listed = True
+                _write(entries, folder, size, lambda entry: tar.extractfile(entry))
+    except TooMuch as error:
+        raise Unreadable("archive-bomb", f"{archive!r} {error}", FIX, archive) from None
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise Unreadable("archive-unreadable", f"{archive!r} is no sound archive: {error}", FIX, archive) from None
     except (ValueError, UnicodeError, KeyError) as error:
@@ -114,7 +120,7 @@ def _of_tar(tar: object) -> Iterator[Entry]:
 
 def _checked(entries: Iterator[Entry], size: int) -> list[Entry]:
     """All entries, if every one of them may be written."""
-    found: list[Entry] = []
+    checked_entries: list[Entry] = []
     seen: dict[str, bool] = {}
     room = min(FOLDER_BYTES_MAX, max(RATIO_FREE_BYTES, size * RATIO_MAX))
     for entry in entries:
@@ -131,10 +137,10 @@ def _checked(entries: Iterator[Entry], size: int) -> list[Entry]:
         room -= entry.size
         if room < 0 or entry.size < 0:
             raise _refused("archive-bomb", entry.path, "makes it too large")
-        found.append(entry._replace(path=path))
-        if len(found) > ENTRIES_MAX:
+        checked_entries.append(entry._replace(path=path))
+        if len(checked_entries) > ENTRIES_MAX:
             raise _refused("archive-bomb", entry.path, f"is one of more than {ENTRIES_MAX} entries")
-    return found
+    return checked_entries
 
 
 def _path(path: str) -> str:

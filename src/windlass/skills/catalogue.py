@@ -56,6 +56,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """What it is known by, if that is not its path."""
     package: str = ""
     version: str = ""
+    within: str = ""
+    """What no folder of it may lead out of by a link; empty if whoever named the place answers for its links."""
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,20 +86,20 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
         source, slash, last = name.rpartition("/")
         if slash:
             key = followed(self.remaps, SkillKey(source_uuid=source, skill_name=last))
-            found = next((skill for skill in self.skills if skill.key == key), None)
+            named_skill = next((skill for skill in self.skills if skill.key == key), None)
             missing: AnySkillFailure = SkillNotFound(key=key)
         else:
             key = None
-            found = next((skill for skill in self.skills if skill.name == name), None)
+            named_skill = next((skill for skill in self.skills if skill.name == name), None)
             missing = UnknownSkillAlias(alias=reference)
-        if found is None:
+        if named_skill is None:
             known = next((failed for failed in self.failures if failed.reference == name), None)
             return known or Failed(reference=reference, reason=missing, key=key)
-        lacking = next((each for each in found.requires if each not in set(capabilities)), None)
+        lacking = next((each for each in named_skill.requires if each not in set(capabilities)), None)
         if lacking is not None:
-            reason = CapabilityUnavailable(key=found.key, capability=lacking)
-            return Failed(reference=reference, reason=reason, key=found.key)
-        return found
+            reason = CapabilityUnavailable(key=named_skill.key, capability=lacking)
+            return Failed(reference=reference, reason=reason, key=named_skill.key)
+        return named_skill
 
 
 class _Search:
@@ -206,21 +208,21 @@ def _renamed(source: Source, place: Place) -> Source:
 
 def _places(config: Skills, workspace: str | None, trusted: bool, search: _Search) -> list[Place]:
     """The places to look in, nearest first."""
-    found = [Place(kind="directory", path=os.path.realpath(path)) for path in config.scan]
-    for place in found:
+    places = [Place(kind="directory", path=os.path.realpath(path)) for path in config.scan]
+    for place in places:
         if not os.path.isdir(place.path):
             search.failed(place.path, SkillNotLoaded(message=f"{place.path} is no folder: give one that exists"))
     if not config.skip_default_paths:
-        found += _defaults(config, workspace, trusted, search)
+        places += _defaults(config, workspace, trusted, search)
     if config.packages:
-        found += _packages(search)
+        places += _packages(search)
     for path in config.checkouts:
         top = os.path.realpath(path)
         if not os.path.exists(os.path.join(top, ".git")):
             search.failed(path, SkillNotLoaded(message=f"{path} is no git checkout"))
             continue
         inner = os.path.join(top, "skills")
-        found.append(Place(kind="checkout", path=inner if os.path.isdir(inner) else top))
+        places.append(Place(kind="checkout", path=inner if os.path.isdir(inner) else top, within=top))
     for path in config.archives:
         real = os.path.realpath(path)
         try:
@@ -229,8 +231,8 @@ def _places(config: Skills, workspace: str | None, trusted: bool, search: _Searc
             search.failed(path, SkillNotLoaded(message=f"{problem}; {problem.fix}"))
             search.remark(problem.code, str(problem), path, problem.fix)
             continue
-        found.append(Place(kind="archive", path=folder, fingerprint=f"archive:{real}"))
-    return [place for place in found if os.path.isdir(place.path)]
+        places.append(Place(kind="archive", path=folder, fingerprint=f"archive:{real}"))
+    return [place for place in places if os.path.isdir(place.path)]
 
 
 def unpacked_folder() -> str:
@@ -240,32 +242,33 @@ def unpacked_folder() -> str:
 
 
 def _defaults(config: Skills, workspace: str | None, trusted: bool, search: _Search) -> list[Place]:
-    found: list[Place] = []
+    places: list[Place] = []
     for name in DEFAULT_FOLDERS:
         path = os.path.join(workspace, name) if workspace is not None else ""
         if not path or not os.path.isdir(path):
             continue
         if trusted and config.trust_project_skills and _beneath(path, workspace or ""):
-            found.append(Place(kind="project", path=os.path.realpath(path)))
+            places.append(Place(kind="project", path=os.path.realpath(path), within=workspace or ""))
         else:
             search.remark("project-untrusted", "skills of this workspace are not read: it is not trusted", path)
     home = os.path.expanduser("~")
     for name in DEFAULT_FOLDERS:
         path = os.path.join(home, name)
-        if os.path.isdir(path) and os.path.realpath(path) not in {place.path for place in found}:
-            found.append(Place(kind="user", path=os.path.realpath(path)))
-    return found
+        if os.path.isdir(path) and os.path.realpath(path) not in {place.path for place in places}:
+            places.append(Place(kind="user", path=os.path.realpath(path)))
+    return places
 
 
 def _beneath(path: str, folder: str) -> bool:
-    return os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep)
+    real, whole = os.path.realpath(path), os.path.realpath(folder)
+    return real == whole or real.startswith(whole.rstrip(os.sep) + os.sep)
 
 
 def _packages(search: _Search) -> list[Place]:
     """The folders that installed packages offer: an entry point names a package, or a folder in it."""
     from importlib import metadata, util
 
-    found: list[Place] = []
+    offered_places: list[Place] = []
     for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
         module = point.value.partition(":")[0]
         inner = point.value.partition(":")[2].replace(".", "/")
@@ -280,23 +283,27 @@ def _packages(search: _Search) -> list[Place]:
             continue
         about = point.dist
         name, version = (about.name, about.version) if about is not None else (module, "")
-        found.append(Place(kind="package", path=os.path.realpath(path), package=name, version=version))
-    return found
+        offered_places.append(Place(kind="package", path=os.path.realpath(path), package=name, version=version))
+    return offered_places
 
 
 def _look(place: Place, source: Source, search: _Search) -> None:
     """Takes the skills of one place: its folders that hold a SKILL.md, or the place itself if it does."""
     for folder in _folders(place.path, search):
-        found = examined(folder)
-        if found.skill is None:
-            told = str(found.diagnostics[0]) if found.diagnostics else folder
-            reason = SkillNotParsed(message=told) if found.readable else SkillNotLoaded(message=told)
+        if place.within and not _beneath(folder, place.within):
+            told = f"{folder} leads out of {place.within}: put the folder itself there"
+            search.failed(os.path.basename(folder), SkillNotLoaded(message=told))
+            continue
+        examination = examined(folder)
+        if examination.skill is None:
+            told = str(examination.diagnostics[0]) if examination.diagnostics else folder
+            reason = SkillNotParsed(message=told) if examination.readable else SkillNotLoaded(message=told)
             search.failed(os.path.basename(folder), reason)
-            search.diagnostics += found.diagnostics
+            search.diagnostics += examination.diagnostics
             continue
         search.add(
             msgspec.structs.replace(
-                found.skill,
+                examination.skill,
                 place=place.kind,
                 source_uuid=source.source_uuid,
                 package=place.package,
@@ -314,10 +321,10 @@ def _folders(path: str, search: _Search) -> list[str]:
     if any(name in names for name in FILE_NAMES):
         return [path]
     folders = [os.path.join(path, name) for name in names if name not in SKIPPED]
-    found = [folder for folder in folders if _is_skill(folder)]
-    if len(found) > FOLDERS_MAX:
+    skill_folders = [folder for folder in folders if _is_skill(folder)]
+    if len(skill_folders) > FOLDERS_MAX:
         search.remark("skills-many", f"more than {FOLDERS_MAX} folders: the rest is not looked at", path)
-    return found[:FOLDERS_MAX]
+    return skill_folders[:FOLDERS_MAX]
 
 
 def _is_skill(folder: str) -> bool:
@@ -336,16 +343,16 @@ def known_sources(records: TrustRecords) -> dict[str, str]:
         return {}
 
 
-def remember_sources(records: TrustRecords, found: Catalogue) -> None:
+def remember_sources(records: TrustRecords, skill_catalogue: Catalogue) -> None:
     """Keeps what sources call themselves. A machine that cannot keep it is not stopped by that."""
     known = known_sources(records)
-    if found.sources.items() <= known.items():
+    if skill_catalogue.sources.items() <= known.items():
         return
     try:
         os.makedirs(records.folder, mode=0o700, exist_ok=True)
         path = os.path.join(records.folder, "sources.json")
         with open(f"{path}.{os.getpid()}", "wb") as file:
-            file.write(msgspec.json.encode({**known, **found.sources}))
+            file.write(msgspec.json.encode({**known, **skill_catalogue.sources}))
         os.replace(f"{path}.{os.getpid()}", path)
     except OSError:
         return

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import UsageError
 from windlass.events.values.blocks import Value
 
@@ -39,12 +40,12 @@ class InlineSkill(Value, frozen=True, kw_only=True):
         from hashlib import blake2b
 
         fields: dict[str, Plain] = {"name": self.name, "description": self.description, "metadata": dict(self.metadata)}
-        found = Frontmatter(fields=fields, lines={}, body=self.instructions)
-        wrong = [each for each in judged(found, self.name) if each.severity == "error"]
+        document = Frontmatter(fields=fields, lines={}, body=self.instructions)
+        wrong = [each for each in judged(document, self.name) if each.severity == "error"]
         if wrong:
             raise UsageError(f"inline skill {self.name!r}: {wrong[0].message}: {wrong[0].fix}")
         digest = blake2b(msgspec.json.encode(self, order="deterministic"), digest_size=16).hexdigest()
-        made = skill_of(found, place="inline", source_uuid=source_uuid, digest=digest)
+        made = skill_of(document, place="inline", source_uuid=source_uuid, digest=digest)
         return msgspec.structs.replace(made, allowed_tools=self.allowed_tools, license=self.license)
 
 
@@ -125,9 +126,9 @@ def skills_of(given: Any) -> Skills | None:
 
 def _checked(skills: Skills) -> Skills:
     try:
-        found = msgspec.convert(msgspec.to_builtins(skills), Skills)
+        checked_skills = known_types.convert(msgspec.to_builtins(skills), Skills)
     except msgspec.ValidationError as error:
         raise UsageError(f"skills: {error}") from None
-    if found.max_active < 1 or found.script_timeout_ms < 1:
+    if checked_skills.max_active < 1 or checked_skills.script_timeout_ms < 1:
         raise UsageError("skills: max_active and script_timeout_ms are at least 1")
-    return found
+    return checked_skills

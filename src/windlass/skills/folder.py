@@ -58,16 +58,16 @@ def listed(folder: str) -> tuple[SkillFile, ...]:
         raise Unreadable("folder-unreadable", f"it cannot be read: {error.strerror}", "see its permissions") from None
     room = [FOLDER_BYTES_MAX]
     try:
-        found: list[SkillFile] = []
+        files: list[SkillFile] = []
         for file in _beneath(top, "", 0, room):
-            found.append(file)
-            if len(found) > FILES_MAX:
+            files.append(file)
+            if len(files) > FILES_MAX:
                 raise Unreadable("folder-large", f"it has more than {FILES_MAX} files", "keep fewer in it")
     except OSError as error:
         raise Unreadable("folder-unreadable", f"it cannot be read: {error.strerror}", "see its permissions") from None
     finally:
         os.close(top)
-    return tuple(sorted(found, key=lambda file: file.path))
+    return tuple(sorted(files, key=lambda file: file.path))
 
 
 def _beneath(fd: int, inside: str, depth: int, room: list[int]) -> Iterator[SkillFile]:

@@ -23,14 +23,14 @@ HARMLESS = frozenset({
 """Errors in spite of which a skill can be loaded: they are about form, and are told as warnings then."""
 
 
-def judged(found: Frontmatter, folder: str) -> list[Diagnostic]:
+def judged(document: Frontmatter, folder: str) -> list[Diagnostic]:
     """What is to be said of a SKILL.md in a folder of some name. Without an error it fits the format."""
     return [
-        *_unexpected(found),
-        *_name(found, folder),
-        *_description(found),
-        *_compatibility(found),
-        *_others(found),
+        *_unexpected(document),
+        *_name(document, folder),
+        *_description(document),
+        *_compatibility(document),
+        *_others(document),
     ]
 
 
@@ -39,23 +39,23 @@ def normal(name: str) -> str:
     return unicodedata.normalize("NFKC", name.strip())
 
 
-def _unexpected(found: Frontmatter) -> Iterator[Diagnostic]:
-    for field in found.fields:
+def _unexpected(document: Frontmatter) -> Iterator[Diagnostic]:
+    for field in document.fields:
         if field not in FIELDS:
             fix = f"put it beneath 'metadata'; fields are {', '.join(FIELDS)}"
-            yield _wrong(found, field, "field-unexpected", f"the format has no field {field!r}", fix)
+            yield _wrong(document, field, "field-unexpected", f"the format has no field {field!r}", fix)
 
 
-def _name(found: Frontmatter, folder: str) -> Iterator[Diagnostic]:
-    given = found.fields.get("name")
+def _name(document: Frontmatter, folder: str) -> Iterator[Diagnostic]:
+    given = document.fields.get("name")
     if not _says(given):
         code = "name-missing" if given is None else "name-empty"
-        yield _wrong(found, "name", code, "a skill needs a name", f"add 'name: {folder}'")
+        yield _wrong(document, "name", code, "a skill needs a name", f"add 'name: {folder}'")
         return
     name = normal(str(given))
     for code, held, told, fix in _name_rules(name, folder):
         if held:
-            yield _wrong(found, "name", code, told, fix)
+            yield _wrong(document, "name", code, told, fix)
 
 
 def _name_rules(name: str, folder: str) -> Iterator[tuple[str, bool, str, str]]:
@@ -73,59 +73,59 @@ def _name_rules(name: str, folder: str) -> Iterator[tuple[str, bool, str, str]]:
     yield "name-directory-mismatch", normal(folder) != name, other, "rename one of them"
 
 
-def _description(found: Frontmatter) -> Iterator[Diagnostic]:
-    given = found.fields.get("description")
+def _description(document: Frontmatter) -> Iterator[Diagnostic]:
+    given = document.fields.get("description")
     if not _says(given):
         code = "description-missing" if given is None else "description-empty"
         fix = "say in a sentence what it does and when to use it"
-        yield _wrong(found, "description", code, "a skill needs a description", fix)
+        yield _wrong(document, "description", code, "a skill needs a description", fix)
     elif len(str(given)) > DESCRIPTION_CHARS_MAX:
         told = f"a description has at most {DESCRIPTION_CHARS_MAX} characters, this one has {len(str(given))}"
-        yield _wrong(found, "description", "description-too-long", told, "move details into the body")
+        yield _wrong(document, "description", "description-too-long", told, "move details into the body")
 
 
-def _compatibility(found: Frontmatter) -> Iterator[Diagnostic]:
+def _compatibility(document: Frontmatter) -> Iterator[Diagnostic]:
     field = "compatibility"
-    given = found.fields.get(field)
+    given = document.fields.get(field)
     if given is None:
         return
     if not isinstance(given, str):
-        yield _wrong(found, field, "compatibility-not-text", "compatibility is a text", "write a sentence")
+        yield _wrong(document, field, "compatibility-not-text", "compatibility is a text", "write a sentence")
     elif len(given) > COMPATIBILITY_CHARS_MAX:
         told = f"compatibility has at most {COMPATIBILITY_CHARS_MAX} characters, this one has {len(given)}"
-        yield _wrong(found, field, "compatibility-too-long", told, "shorten it")
+        yield _wrong(document, field, "compatibility-too-long", told, "shorten it")
     elif not given.strip():
-        yield _odd(found, field, "compatibility-empty", "compatibility says nothing", "leave it out")
+        yield _odd(document, field, "compatibility-empty", "compatibility says nothing", "leave it out")
 
 
-def _others(found: Frontmatter) -> Iterator[Diagnostic]:
+def _others(document: Frontmatter) -> Iterator[Diagnostic]:
     """What the reference validator lets pass and the text of the format does not mean."""
-    fields = found.fields
+    fields = document.fields
     if not isinstance(fields.get("license", ""), str):
-        yield _odd(found, "license", "license-not-text", "license is a text", "name the license")
+        yield _odd(document, "license", "license-not-text", "license is a text", "name the license")
     metadata = fields.get("metadata", {})
     if not isinstance(metadata, dict):
         told = "metadata is a mapping; it is left out"
-        yield _odd(found, "metadata", "metadata-no-mapping", told, "write 'key: value' beneath it")
+        yield _odd(document, "metadata", "metadata-no-mapping", told, "write 'key: value' beneath it")
     elif nested := [key for key, value in metadata.items() if not isinstance(value, str)]:
         told = f"metadata maps texts to texts; {nested[0]!r} is left out"
-        yield _odd(found, "metadata", "metadata-nested", told, "flatten it")
+        yield _odd(document, "metadata", "metadata-nested", told, "flatten it")
     if not isinstance(fields.get("allowed-tools", ""), str):
         fix = "write the names in one line, with spaces between them"
-        yield _odd(found, "allowed-tools", "allowed-tools-not-text", "allowed-tools is one text", fix)
-    if found.body.count("\n") >= BODY_LINES_ADVISED:
+        yield _odd(document, "allowed-tools", "allowed-tools-not-text", "allowed-tools is one text", fix)
+    if document.body.count("\n") >= BODY_LINES_ADVISED:
         told = f"the body has more than {BODY_LINES_ADVISED} lines, all of which the model reads"
-        yield _odd(found, "", "body-long", told, "move details into files of their own")
-    if not found.body:
-        yield _odd(found, "", "body-empty", "there are no instructions", "write them behind the frontmatter")
+        yield _odd(document, "", "body-long", told, "move details into files of their own")
+    if not document.body:
+        yield _odd(document, "", "body-empty", "there are no instructions", "write them behind the frontmatter")
 
 
-def _wrong(found: Frontmatter, field: str, code: str, told: str, fix: str) -> Diagnostic:
-    return error(code, told, fix, field=field, line=found.lines.get(field, 1))
+def _wrong(document: Frontmatter, field: str, code: str, told: str, fix: str) -> Diagnostic:
+    return error(code, told, fix, field=field, line=document.lines.get(field, 1))
 
 
-def _odd(found: Frontmatter, field: str, code: str, told: str, fix: str) -> Diagnostic:
-    return warning(code, told, fix, field=field, line=found.lines.get(field, 1))
+def _odd(document: Frontmatter, field: str, code: str, told: str, fix: str) -> Diagnostic:
+    return warning(code, told, fix, field=field, line=document.lines.get(field, 1))
 
 
 def _says(value: Plain | None) -> bool:

@@ -57,7 +57,7 @@ def _read(text: str) -> tuple[dict[str, Plain], dict[str, int]]:
 
     try:
         reader = _Reader(yaml.parse(text, Loader=yaml.BaseLoader))
-        found = reader.document()
+        fields = reader.document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _invalid(str(error.problem or error), mark.line + 2 if mark else 2) from None
@@ -65,11 +65,11 @@ def _read(text: str) -> tuple[dict[str, Plain], dict[str, int]]:
         if isinstance(error, NotFrontmatter):
             raise
         raise _invalid(str(error).splitlines()[0], 2) from None
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise NotFrontmatter(
             "frontmatter-no-mapping", "the frontmatter is no mapping", "write lines such as 'name: my-skill'", 2
         )
-    return found, reader.lines
+    return fields, reader.lines
 
 
 def _invalid(problem: str, line: int) -> NotFrontmatter:
@@ -126,10 +126,10 @@ class _Reader:
         if isinstance(event, yaml.MappingStartEvent):
             return self._mapping(event, depth)
         if isinstance(event, yaml.SequenceStartEvent):
-            found: list[Any] = []
+            entries: list[Any] = []
             while not isinstance(inner := self._next(), yaml.SequenceEndEvent):
-                found.append(self._value(inner, depth + 1))
-            return found
+                entries.append(self._value(inner, depth + 1))
+            return entries
         return str(event.value)
 
     def _mapping(self, event: Any, depth: int) -> dict[str, Any]:
@@ -138,17 +138,17 @@ class _Reader:
         column: int = event.start_mark.column
         if self._columns.setdefault(depth, column) != column:
             raise self._refused(event, "yaml-indentation", "it is indented otherwise than the rest", "indent it alike")
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         while not isinstance(key := self._next(), yaml.MappingEndEvent):
             name: str = getattr(key, "value", "")
             if not isinstance(key, yaml.ScalarEvent) or key.anchor or key.tag is not None or name == "<<":
                 raise self._refused(key, "yaml-key", "keys are plain words", "write 'key: value'")
-            if name in found:
+            if name in mapping:
                 raise self._refused(key, "yaml-duplicate", f"the key {name!r} stands twice", "keep one of them")
             if depth == 0:
                 self.lines[name] = _line(key)
-            found[name] = self._value(self._next(), depth + 1)
-        return found
+            mapping[name] = self._value(self._next(), depth + 1)
+        return mapping
 
 
 def _line(event: Any) -> int:

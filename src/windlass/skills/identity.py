@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.skills import (
     AnySkillFailure,
     MissingSkillRemaps,
@@ -77,7 +78,7 @@ def source_of(kind: str, path: str) -> Source:
     if os.path.lexists(os.path.join(path, FILE)):
         data = read(path, FILE, FILE_BYTES_MAX)
         try:
-            says = msgspec.json.decode(data[: FILE_BYTES_MAX + 1], type=SourceFile)
+            says = known_types.decode(data[: FILE_BYTES_MAX + 1], SourceFile)
         except (msgspec.MsgspecError, RecursionError) as error:
             at = os.path.join(path, FILE)
             raise Unreadable("source-file", f"{at}: {error}", "see the fields of a source's skills.json", at) from None
@@ -124,12 +125,12 @@ def remaps_of(sources: Iterable[Source]) -> tuple[dict[SkillKey, SkillKey], list
     sources = list(sources)
     lineage = [each for source in sources for each in source.says.lineage]
     rows = [each for source in sources for each in source.says.remaps]
-    found: dict[SkillKey, SkillKey] = {}
+    remaps: dict[SkillKey, SkillKey] = {}
     wrong: list[AnySkillFailure] = []
     for row in rows:
         same = row.source.source_uuid == row.target.source_uuid
         if same or _joined(lineage, row.source.source_uuid, row.target.source_uuid):
-            found.setdefault(row.source, row.target)
+            remaps.setdefault(row.source, row.target)
         else:
             wrong.append(
                 RemapWithoutLineage(
@@ -139,14 +140,14 @@ def remaps_of(sources: Iterable[Source]) -> tuple[dict[SkillKey, SkillKey], list
                     to_skill_name=row.target.skill_name,
                 )
             )
-    covered = {key.source_uuid for key in found}
+    covered = {key.source_uuid for key in remaps}
     for event in lineage:
         if event.kind in ("split", "merge") and not set(event.sources) <= covered:
             wrong.append(MissingSkillRemaps(event_id=event.event_id, event_kind=event.kind))
-    for key in _circular(found):
+    for key in _circular(remaps):
         wrong.append(RemapCycle(source_uuid=key.source_uuid, skill_name=key.skill_name))
-        del found[key]
-    return found, wrong
+        del remaps[key]
+    return remaps, wrong
 
 
 def _circular(remaps: dict[SkillKey, SkillKey]) -> list[SkillKey]:

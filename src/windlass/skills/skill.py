@@ -84,7 +84,7 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def valid(self) -> bool:
         """Whether it fits the format."""
-        return not any(found.severity == "error" for found in self.diagnostics)
+        return not any(diagnostic.severity == "error" for diagnostic in self.diagnostics)
 
 
 def examined(folder: str) -> Examined:
@@ -94,16 +94,16 @@ def examined(folder: str) -> Examined:
         return _none(folder, error("folder-missing", "there is no such folder", "give one that holds a SKILL.md"))
     try:
         path, text = _skill_text(folder)
-        found = frontmatter(text)
+        document = frontmatter(text)
     except Unreadable as problem:
         return _none(folder, error(problem.code, str(problem), problem.fix, path=problem.path, line=problem.line))
     except NotFrontmatter as problem:
         told = error(problem.code, str(problem), problem.fix, line=problem.line, path=path)
         return _none(folder, told, readable=True)
-    said = judged(found, name)
+    said = judged(document, name)
     if os.path.basename(path) != FILE_NAMES[0]:
         said.append(warning("file-lowercase", "the file is called skill.md", "call it SKILL.md", line=1))
-    return _whole(folder, path, found, [_at(each, path) for each in said])
+    return _whole(folder, path, document, [_at(each, path) for each in said])
 
 
 def _none(folder: str, problem: Diagnostic, *, readable: bool = False) -> Examined:
@@ -136,7 +136,7 @@ def _skill_text(folder: str) -> tuple[str, str]:
         raise Unreadable("file-encoding", told, "save it as UTF-8", path, line) from None
 
 
-def _whole(folder: str, path: str, found: Frontmatter, said: list[Diagnostic]) -> Examined:
+def _whole(folder: str, path: str, document: Frontmatter, said: list[Diagnostic]) -> Examined:
     """The skill with its files. What makes it unusable is an error that is more than form."""
     try:
         files = listed(folder)
@@ -146,19 +146,19 @@ def _whole(folder: str, path: str, found: Frontmatter, said: list[Diagnostic]) -
         return Examined(folder=folder, diagnostics=tuple(said))
     if any(each.severity == "error" and each.code not in HARMLESS for each in said):
         return Examined(folder=folder, diagnostics=tuple(said))
-    skill = skill_of(found, folder=folder, location=path, files=files, diagnostics=tuple(said))
+    skill = skill_of(document, folder=folder, location=path, files=files, diagnostics=tuple(said))
     return Examined(folder=folder, skill=skill, diagnostics=tuple(said))
 
 
-def skill_of(found: Frontmatter, **more: Any) -> Skill:
+def skill_of(document: Frontmatter, **more: Any) -> Skill:
     """A skill out of a frontmatter that was judged."""
-    fields = found.fields
+    fields = document.fields
     metadata, allowed = fields.get("metadata"), fields.get("allowed-tools")
     more.setdefault("digest", digest_of(more.get("files", ())))
     return Skill(
         name=normal(str(fields["name"])),
         description=str(fields["description"]).strip()[:DESCRIPTION_CHARS_MAX],
-        instructions=found.body,
+        instructions=document.body,
         license=_text(fields.get("license")),
         compatibility=_text(fields.get("compatibility")),
         metadata={k: v for k, v in metadata.items() if isinstance(v, str)} if isinstance(metadata, dict) else {},

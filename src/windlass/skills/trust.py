@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.skills import SkillKey
 from windlass.events.values.blocks import Value
 
@@ -59,17 +60,17 @@ class TrustRecords:
         """The record of a skill; None if nobody has trusted it, or the record cannot be read."""
         try:
             with open(self._path(key), "rb") as file:
-                found = msgspec.json.decode(file.read(RECORD_BYTES_MAX), type=Record)
+                record = known_types.decode(file.read(RECORD_BYTES_MAX), Record)
         except (OSError, msgspec.MsgspecError):
             return None
-        return found if found.key == key else None
+        return record if record.key == key else None
 
     def standing(self, skill: Skill) -> Standing:
         """How a skill stands to what was trusted."""
-        found = self.of(skill.key)
-        if found is None:
+        record = self.of(skill.key)
+        if record is None:
             return "new"
-        return "trusted" if found.digest == skill.digest else "changed"
+        return "trusted" if record.digest == skill.digest else "changed"
 
     def trust(self, skill: Skill, by: str = "") -> Record:
         """Records a skill as it is now. Raises `OSError` if that cannot be written."""

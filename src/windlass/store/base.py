@@ -127,11 +127,14 @@ class IndexRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     session: str
     tenant: str = "default"
     state: str = "idle"
-    """new, idle, running, asked, sleeping, parked; damaged if the row itself cannot be read"""
+    """new, idle, running, asked, sleeping, left (it goes on in another store), parked; damaged if the row itself cannot
+    be read"""
     waiting_for: tuple[str, ...] = ()
     """The ids of what people or clients owe."""
     waiting_words: tuple[str, ...] = ()
     """The same for people: what each of them is, with the tool that it is about."""
+    stands: str = ""
+    """Where its workflow or its state machine stands, in a few words; empty if it has none."""
     owed: bool = False
     """Whether a driver would have something to do right now."""
     next_wake_ms: int | None = None

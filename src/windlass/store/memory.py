@@ -11,7 +11,7 @@ import msgspec
 from windlass.events.errors import NotFound, UsageError
 from windlass.events.stored import record
 from windlass.events.stored.record import Sealed
-from windlass.store.rules.ids import check_digest, check_id, check_key, check_origin
+from windlass.store.rules.ids import check_digest, check_id, check_key, check_origin, other_origin
 from windlass.store.rules.index_query import ledger_fits, select
 from windlass.store.rules.lease_expiry import Sightings
 from windlass.store.rules.limits import check_blob, check_command, check_messages, check_sealed
@@ -116,7 +116,7 @@ class MemoryLog:
         session = self._memory.lookup(key)
         if session is not None:
             if session.ledger.origin != origin:
-                raise UsageError(f"session {key.session!r} exists with another origin: {session.ledger.origin!r}")
+                raise other_origin(key, session.ledger.origin)
             return False
         epoch = 0
         if origin is not None:

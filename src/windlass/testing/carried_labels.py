@@ -31,7 +31,8 @@ from windlass.events.tools.labels import LabelsDeclassified, LabelsJoined
 from windlass.events.tools.toolset import ToolsetChanged
 from windlass.events.trees.children import ChildFinished, ChildStarted
 from windlass.events.turns import TurnStarted
-from windlass.events.values.specs import Policy, ToolSpec, Trait
+from windlass.events.values.policy import Policy, Trait
+from windlass.events.values.tools import ToolSpec
 
 RESULTS = (ToolFinished, ToolTimedOut, ToolSuspended, ResultReceived, ChildFinished, JobStarted)
 BEGUN = (ToolStarted, ToolDelegated, ChildStarted)
@@ -67,7 +68,7 @@ class Carried:
                 self.held.update(event.labels, ("untrusted:quarantine",) if alone else ())
             case SessionResumed() if event.options is not None and event.options.quarantine:
                 self.held.add("untrusted:quarantine")
-            case SessionImported():
+            case SessionImported(moved=False):
                 self.held |= {*self._gone, "untrusted:import"}
                 self._gone = set()
             case PolicyChanged():
@@ -79,7 +80,7 @@ class Carried:
                 self.told.difference_update(event.labels)
                 self._gone.update(event.labels)
             case LabelsJoined():
-                self.told.update(found.label for found in event.labels)
+                self.told.update(provenance.label for provenance in event.labels)
             case PromptReceived():
                 self._prompts[self._seq] = event.labels
             case TurnStarted():

@@ -54,10 +54,10 @@ from windlass.events.turns import (
 )
 from windlass.events.values.ids import prompt_id, timer_id
 from windlass.events.values.items import AssistantItem, CallPart, HistoryItem, ResultItem, UserItem
-from windlass.events.values.specs import ToolSpec
+from windlass.events.values.tools import ToolSpec
 from windlass.events.values.usage import ASIDE
 from windlass.kernel.parts.asks import answered_by
-from windlass.kernel.phases import Asked, Asleep
+from windlass.kernel.phases import Asked, Asleep, Left
 from windlass.kernel.state import State
 
 from .flow_rules import FlowRules
@@ -121,6 +121,8 @@ class Checker:
         """The nodes that are tried again later, each with the timer that they wait for."""
         self.done_nodes: set[str] = set()
         self.flow = FlowRules(self._hold)
+        self.task_seq = 0
+        """Where the task of a workflow is that is a child."""
         self.asks: set[str] = set()
         self.questions: dict[str, tuple[str, bool]] = {}
         self.born: set[str] = set()
@@ -271,6 +273,9 @@ class Checker:
             case CommandRefused():
                 self._hold("a command is taken once", event.command_id not in self.commands, event.command_id)
                 self.commands[event.command_id] = name_of(event)
+            case PromptReceived() if self.flow.nodes:
+                self._hold("a workflow has its task once", not self.task_seq, event.command_id)
+                self.task_seq = self.seq
             case PromptReceived():
                 self.prompts[prompt_id(self.seq)] = self.seq
             case QueueChanged(operation="absorbed"):
@@ -460,7 +465,7 @@ class Checker:
         sleeps_below = isinstance(state.phase, Asleep) and any(
             child.status == "sleeping" for child in state.children.open.values()
         )
-        if not state.active and not isinstance(state.phase, Asked) and not sleeps_below:
+        if not state.active and not isinstance(state.phase, Asked | Left) and not sleeps_below:
             self._hold("rest leaves no call open", not self.open_calls, str(self.open_calls))
 
     def idle(self, state: State) -> None:

@@ -108,18 +108,18 @@ def record_of(request: Request, end: Reply | Failure) -> Record:
 
 def read_records(path: str | pathlib.Path) -> list[Record]:
     """A recording from its file; a line that is none is named."""
-    found: list[Record] = []
+    records: list[Record] = []
     with pathlib.Path(path).open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
-            if len(found) >= RECORDS_MAX:
+            if len(records) >= RECORDS_MAX:
                 raise UsageError(f"{str(path)!r} holds more than {RECORDS_MAX} records: split it")
             try:
-                found.append(msgspec.json.decode(line, type=Record))
+                records.append(msgspec.json.decode(line, type=Record))
             except msgspec.DecodeError as error:
                 raise CodecError(f"{path}:{number}: not a record: {error}") from error
-    return found
+    return records
 
 
 def log_events(log: Iterable[LogEntry]) -> Iterator[Event | codec.Unknown]:

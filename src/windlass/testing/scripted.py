@@ -240,6 +240,10 @@ class ScriptedModel:
         told = as_turn(chosen, number)
         ordinal = 0
         for part in told.parts:
+            if isinstance(part, str):  # most are, and a long answer has many
+                if request.stream:
+                    yield TextPart(text=part)
+                continue
             if isinstance(part, Failure):
                 yield msgspec.structs.replace(
                     part, provider=part.provider or self._info.provider, model=part.model or self._info.model
@@ -281,15 +285,21 @@ def reply_of(told: Turn, number: int, info: ModelInfo, usage: Usage) -> Reply:
     """The complete answer that a turn without failures stands for."""
     blocks: list[ReplyBlock] = []
     calls: list[ProposedCall] = []
-    for part in told.parts:
-        if isinstance(part, str) or isinstance(part, Text):  # noqa: SIM101 (a union is made anew for each part)
-            text = part if isinstance(part, str) else part.text
-            last = blocks[-1] if blocks else None
-            if isinstance(last, Text):
-                blocks[-1] = Text(text=last.text + text)
-            else:
-                blocks.append(Text(text=text))
-        elif isinstance(part, ScriptedCall):
+    said: list[str] = []
+    """The texts since the last part of another kind: together they are one block."""
+    for part in (*told.parts, None):
+        if isinstance(part, str):
+            said.append(part)
+            continue
+        if isinstance(part, Text):
+            said.append(part.text)
+            continue
+        if isinstance(part, Pause | Failure):
+            continue
+        if said:
+            blocks.append(Text(text="".join(said)))
+            said = []
+        if isinstance(part, ScriptedCall):
             blocks.append(CallSlot(ordinal=len(calls)))
             calls.append(proposed(part, len(calls), number))
         elif isinstance(part, Reasoning | Refusal | ServerTool):

@@ -18,6 +18,8 @@ from windlass.events.values.label_words import strange
 from windlass.events.values.usage import Usage
 from windlass.events.workspace import FileChange
 
+from .call_waits import CallWaits
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -155,10 +157,10 @@ class ToolContext:
     epoch it saw can refuse a writer that was replaced meanwhile."""
 
     __slots__ = (
-        "_asked", "_cancelled", "_changes", "_event", "_labels", "_lock", "_loop", "_notes", "_on_report",
-        "_processes", "_reports", "_sandbox", "_seat", "_waiting",
+        "_cancelled", "_changes", "_event", "_labels", "_lock", "_loop", "_notes", "_on_report",
+        "_processes", "_reports", "_sandbox", "_seat", "_traceparent",
         "access", "agent", "attempt", "basis", "blotted", "call_id", "depth", "epoch", "exclude", "folder",
-        "idempotency_key", "jobs", "run_id", "secret", "session", "tool", "traceparent",
+        "jobs", "run_id", "secret", "session", "tool", "waits",
     )  # fmt: skip
 
     def __init__(
@@ -181,7 +183,7 @@ class ToolContext:
         folder: str | None = None,
         access: Access | None = None,
         blotted: Callable[[bytes], bytes] | None = None,
-        traceparent: str = "",
+        traceparent: str | Callable[[], str] = "",
     ) -> None:
         self.session = session
         self.call_id = call_id
@@ -199,11 +201,9 @@ class ToolContext:
         self.blotted = blotted
         """Takes out of some bytes what no model may see, leaving as many: for tools that give a part of something, as
         half of it is not known any more once it is cut. None if there is nothing to take out."""
-        self.traceparent = traceparent
-        """The trace context of this very call, for the headers of requests that the tool makes."""
         self.folder = folder
         """The folder that the session works in, if it has one."""
-        self.idempotency_key = idempotency_key(session, call_id)
+        self._traceparent = traceparent
         self._seat = seat
         self._sandbox = sandbox
         self.secret: Callable[[str], str] = secrets or _no_secret
@@ -216,11 +216,24 @@ class ToolContext:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reports = 0
         self._notes = 0
-        self._waiting = 0
-        self._asked: list[Any] = []
+        self.waits = CallWaits()
+        """The waits of this call that do not count against its time. For the plane."""
         self._changes: list[FileChange] = []
         self._on_report: Callable[[Reported], None] | None = None
         self._labels: dict[str, None] = {}
+
+    # --- ids for other services, made for the tools that ask ---
+
+    @property
+    def idempotency_key(self) -> str:
+        """The key of this call, the same for each of its attempts: for services that do a thing once for each key."""
+        return idempotency_key(self.session, self.call_id)
+
+    @property
+    def traceparent(self) -> str:
+        """The trace context of this very call, for the headers of requests that the tool makes."""
+        given = self._traceparent
+        return given if isinstance(given, str) else given()
 
     # --- cancellation ---
 
@@ -335,11 +348,11 @@ class ToolContext:
             picks = tuple(Option(label=option) for option in options)
             entry = Question(question=question, options=picks, multi_select=multi_select)
             question = QuestionBody(message=question, questions=(entry,))
-        self.pause(+1)
+        self.waits.begin()
         try:
             return await seat.ask(self.call_id, question)
         finally:
-            self.pause(-1)
+            self.waits.end()
 
     async def model(
         self,
@@ -439,11 +452,6 @@ class ToolContext:
     # --- the plane's side ---
 
     @property
-    def waiting(self) -> bool:
-        """Whether the tool waits for a person just now, or for a thread to begin in, so that its time stands still."""
-        return self._waiting > 0
-
-    @property
     def holds(self) -> bool:
         """Whether nobody else can have taken the session. Looked at in any thread, right before the tool begins."""
         return self._seat is None or self._seat.holds()
@@ -482,20 +490,6 @@ class ToolContext:
         """Calls `told` for each file that the tool says it changed and for the labels that it marks its result with, at
         once and in the tool's own thread. Called by the plane."""
         self._on_report = told
-
-    def on_wait(self, changed: Any) -> None:
-        """Calls `changed()` on the loop whenever such a wait begins or ends. Called by the plane."""
-        self._asked.append(changed)
-
-    def off_wait(self, changed: Any) -> None:
-        """Takes that back. Called by the plane."""
-        self._asked.remove(changed)
-
-    def pause(self, by: int) -> None:
-        """A wait begins (1) or ends (-1) that does not count against the tool's time. On the loop."""
-        self._waiting += by
-        for changed in self._asked:
-            changed()
 
     def _need_seat(self, what: str) -> Seat:
         if self._seat is None:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.tools.permissions import AnyDetail
 from windlass.events.values.access import Access
 from windlass.events.values.blocks import JsonObject, Value
-from windlass.events.values.specs import Trait
+from windlass.events.values.policy import Trait
 
 from .canonical_json import canonical
 
@@ -159,7 +160,7 @@ def _sound(said: Any) -> Description:
             said.close()
         return _unclear(f"describing the call gave {type(said).__name__!r} instead of a Description or a text")
     # Through the codec, since an author's values may be anything whatever their annotations say.
-    sound = msgspec.convert(msgspec.to_builtins(said), Description)
+    sound = known_types.convert(msgspec.to_builtins(said), Description)
     for what in LISTS:
         names = getattr(sound, what)
         if len(names) > LISTED_MAX or any(len(name) > NAME_CHARS_MAX for name in names):

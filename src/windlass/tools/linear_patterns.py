@@ -58,7 +58,7 @@ class LinearPattern:
             text, coding = data.decode(), "utf-8"
         except UnicodeDecodeError:
             text, coding = data.decode("latin-1"), "latin-1"
-        clean: str = self._compiled.sub(lambda found: "*" * len(found.group(0).encode(coding)), text)
+        clean: str = self._compiled.sub(lambda match: "*" * len(match.group(0).encode(coding)), text)
         return clean.encode(coding)
 
 

@@ -48,16 +48,16 @@ class _Parts:
         if reference in self._named:
             return self._named[reference]
         base, _, pointer = reference.partition("#")
-        found = self._named.get(base, self._root)
+        node = self._named.get(base, self._root)
         for step in pointer.split("/")[1:]:
             step = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, dict):
-                found = found.get(step)
-            elif isinstance(found, list) and step.isdecimal() and int(step) < len(found):
-                found = found[int(step)]
+            if isinstance(node, dict):
+                node = node.get(step)
+            elif isinstance(node, list) and step.isdecimal() and int(step) < len(node):
+                node = node[int(step)]
             else:
                 return None
-        return found
+        return node
 
 
 def _inner(value: Any) -> Iterator[Any]:

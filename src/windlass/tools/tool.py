@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, ove
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import UsageError
 from windlass.events.values.blocks import JsonObject
 from windlass.events.values.items import ToolSchema
 from windlass.events.values.label_words import strange
-from windlass.events.values.specs import Contract, PermissionKind, Runs, ToolSpec, ToolText, Trait
+from windlass.events.values.policy import PermissionKind, Trait
+from windlass.events.values.tools import Contract, Runs, ToolSpec, ToolText
 from windlass.tools.types.resolved_hints import Unresolved, documented, local_names
 
 if TYPE_CHECKING:
@@ -367,7 +369,7 @@ def _options(declared: dict[str, Any]) -> Options:
         key: list(value) if isinstance(value, tuple | set | frozenset) else value for key, value in declared.items()
     }
     try:
-        options = msgspec.convert(plain, Options)
+        options = known_types.convert(plain, Options)
     except msgspec.ValidationError as error:
         from .types.wrong_fields import wrong_field
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from windlass.events.errors import UsageError
 from windlass.events.values.items import ToolSchema
-from windlass.events.values.specs import ToolSpec, ToolText
+from windlass.events.values.tools import ToolSpec, ToolText
 
 from .tool import AnyTool, as_tool
 

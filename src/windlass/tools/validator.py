@@ -35,12 +35,12 @@ class Validator:
         try:
             if compiled.is_valid(args):
                 return ()
-            found = [line for error in compiled.iter_errors(args) for line in self._lines(error)]
+            lines = [line for error in compiled.iter_errors(args) for line in self._lines(error)]
         except UnicodeError:
             return ("the arguments hold text that is not valid Unicode (a lone surrogate)",)
         except ValueError as error:
             return (_short(f"the arguments cannot be checked: {error}"),)
-        return tuple(dict.fromkeys(found))[:ERRORS_MAX]
+        return tuple(dict.fromkeys(lines))[:ERRORS_MAX]
 
     def _compile(self) -> Any:
         import jsonschema_rs
@@ -48,6 +48,7 @@ class Validator:
         if is_too_large(self.schema):
             raise UsageError(f"{self.owner}: its parameters refer to each other so often that nobody can check them")
         try:
+            canonical(self.schema)  # a tool is known by the digest of this
             self._compiled = jsonschema_rs.validator_for(self.schema, retriever=_fetch_nothing)
         except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:
             reason = str(error).partition("\n")[0]

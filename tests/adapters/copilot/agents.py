@@ -58,6 +58,16 @@ other = ScriptedModel(
 clerk = windlass.Agent(
     "clerk",
     model=ScriptedModel(answer),
+    agents=[
+        windlass.Agent(
+            "critic",
+            model=ScriptedModel(answer),
+            tools=[weigh],
+            instructions="You are a critic.",
+            description="Finds what is wrong.",
+            display_name="The critic",
+        )
+    ],
     summary_model=other,
     tools=[weigh, "todo", "task", "ask_user", "plan"],
     instructions="You are a clerk.",

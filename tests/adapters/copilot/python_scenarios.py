@@ -10,7 +10,7 @@ import json
 import os
 import pathlib
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -348,14 +348,14 @@ async def options(client: Any, person: Person) -> None:
     some = {**person.options(), "excluded_tools": ["custom:*", "weigh"], "system_message": told}
     session = await client.create_session(**some)
     check("instructions", await said(session, "instructions"), "You are a clerk.\n\nBe brief.")
-    check("a filter of tools", await said(session, "tools"), "ask_user, plan, task, todo")
+    check("a filter of tools", await said(session, "tools"), "ask_user, plan, spawn, task, tell_child, todo")
     picture = {"type": "blob", "data": "aGVsbG8=", "mimeType": "image/png", "displayName": "p.png"}
     check("a picture", (await said(session, "look", attachments=[picture])).startswith("heard look"))
     users = [event for event in await session.get_events() if event.type.value == "user.message"]
     await session.rpc.history.truncate(HistoryTruncateRequest(event_id=str(users[-1].id)))
     check("truncation", await said(session, "instructions again"), "You are a clerk.\n\nBe brief.")
     await session.set_tools([])
-    check("other tools of the client's", await said(session, "tools"), "ask_user, plan, task, todo")
+    check("other tools of the client's", await said(session, "tools"), "ask_user, plan, spawn, task, tell_child, todo")
     await client.delete_session(session.session_id)
 
 
@@ -446,17 +446,18 @@ async def share_at(place: str, token: str, first: Person, second: Person, heard:
             check("who leaves takes its tools along", "is on page 7" not in denied)
 
 
-SCENARIOS = {"talk": talk, "change": change, "crash": crash, "share": share}
+Scenarios = Mapping[str, Callable[[Launcher, pathlib.Path], Coroutine[Any, Any, None]]]
+SCENARIOS: Scenarios = {"talk": talk, "change": change, "crash": crash, "share": share}
 
 
-def main(folder: pathlib.Path, names: list[str]) -> None:
-    for name in names or SCENARIOS:
+def main(folder: pathlib.Path, names: list[str], scenarios: Scenarios = SCENARIOS) -> None:
+    for name in names or scenarios:
         place = folder / name
         place.mkdir()
         launcher = Launcher(place)
         os.environ["COPILOT_CLI_PATH"] = str(launcher.path)
         check(f"begins: {name}", True)
-        asyncio.run(SCENARIOS[name](launcher, place))
+        asyncio.run(scenarios[name](launcher, place))
 
 
 if __name__ == "__main__":

@@ -17,19 +17,23 @@ from .support import PROGRAM_S, ROOT, Launcher, client_types
 MODULES = pathlib.Path(sys.prefix) / "node" / "node_modules"
 
 
-def ran(argv: list[str], folder: pathlib.Path, **env: str) -> list[dict[str, Any]]:
-    """What a program has printed: what it checked, and what it was told. It must have come to its end."""
+def ran(argv: list[str], folder: pathlib.Path, *, unknown: bool = True, **env: str) -> list[dict[str, Any]]:
+    """What a program has printed: what it checked, and what it was told. It must have come to its end. Unless something
+    may be `unknown` to our server, it has asked for nothing that is not there."""
     environ = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), **env}
     done = subprocess.run(argv, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith(('{"check"', '{"event"'))]
     assert done.returncode == 0, (lines[-1:], done.stderr[-3000:])
+    assert unknown or "there is no method" not in done.stderr, done.stderr[-3000:]
     return lines
 
 
-def test_the_python_client(tmp_path):
-    checks = ran([sys.executable, "-m", "tests.adapters.copilot.python_scenarios", str(tmp_path)], tmp_path)
+@pytest.mark.parametrize(("program", "least"), [("python_scenarios", 60), ("more_scenarios", 40)])
+def test_the_python_client(program, least, tmp_path):
+    argv = [sys.executable, "-m", f"tests.adapters.copilot.{program}", str(tmp_path)]
+    checks = ran(argv, tmp_path, unknown=False)
     assert [one for one in checks if not one["ok"]] == []
-    assert len(checks) >= 60
+    assert len(checks) >= least
 
 
 @pytest.mark.skipif(

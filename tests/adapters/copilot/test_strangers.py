@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from windlass.adapters.copilot.frames import framed, read_message
-from windlass.adapters.copilot.rpc_peer import STRANGER_BYTES_MAX
+from windlass.protocol.json_rpc.length_frames import framed, read_message
+from windlass.protocol.json_rpc.rpc_peer import STRANGER_BYTES_MAX
 
 from .support import Launcher
 

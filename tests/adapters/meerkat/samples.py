@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from windlass.adapters.meerkat.codec import agent_events as events
 from windlass.adapters.meerkat.codec import content, skills, tool_config
+from windlass.adapters.meerkat.codec.closed_words import Uuid
 from windlass.adapters.meerkat.codec.error_reports import AgentErrorReport
-from windlass.adapters.meerkat.codec.words import Uuid
 
 SESSION = Uuid("0190a5c0-0000-7000-8000-000000000001")
 OTHER = Uuid("0190a5c0-0000-7000-8000-000000000002")

@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from tests.adapters.committed_runs import names, told
 from windlass.adapters.log_views import view_named, views
 from windlass.adapters.meerkat.codec import agent_events as events
 from windlass.adapters.meerkat.codec.envelope import order
@@ -18,7 +19,7 @@ from windlass.adapters.meerkat.view.event_view import MeerkatView
 from windlass.events.errors import UsageError
 from windlass.events.live import Live
 
-from .told_runs import envelopes, kinds, names, told
+from .told_runs import envelopes, kinds
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "tasks" / "meerkat.md"
 TYPES = [str(event.__struct_config__.tag) for event in events.EVENTS]

@@ -91,3 +91,16 @@ async def test_a_function_of_the_client_is_run_by_it_and_the_same_session_goes_o
         found = await client.responses.create(model="seeker", input=given, tools=tools)
         assert [one.type for one in found.output] == ["message"]
         assert found.output_text == "Found."
+
+
+@pytest.mark.parametrize("depth", [60, 200])
+async def test_a_function_whose_schema_is_too_deep_is_refused_in_words(tmp_path: pathlib.Path, depth: int):
+    schema: Any = {}
+    for _ in range(depth):
+        schema = {"properties": {"more": schema}}
+    function = {"type": "function", "name": "deep", "parameters": {"type": "object", **schema}}
+    async with serving(tmp_path, [clerk(ask=False)], mounts=[MOUNT]) as running:
+        body = {"model": "clerk", "input": "Pay.", "tools": [function]}
+        said = await running.client().ask("POST", "/v1/responses", json=body)
+        assert (said.status, said.code) == (400, "usage")
+        assert "tool 'deep': its parameters are no valid JSON Schema" in said.json["error"]["message"]

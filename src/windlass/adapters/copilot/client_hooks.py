@@ -14,7 +14,7 @@ from windlass.events.hooks import HookPoint
 from windlass.events.values.blocks import JsonObject
 from windlass.runtime.hooks.hook import Allowed, Asked, Changed, Denied, Hook, Moment, Said
 
-from .seat import Seat
+from .client_session import Seat
 from .session_feed import SessionFeed
 from .view.tool_forms import BRIDGE
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from windlass.events.errors import NotFound, Refused
 from windlass.events.sessions import NoticeGiven
+from windlass.protocol.json_rpc.rpc_peer import RpcPeer
 from windlass.runtime.api.agent import Agent
 from windlass.runtime.api.runtime import Runtime
 from windlass.runtime.api.session import Session
 
 from .client_hooks import ClientHooks
-from .rpc_peer import RpcPeer
-from .seat import Seat
+from .client_session import Seat
 from .session_feed import SessionFeed
 
 
@@ -78,11 +78,11 @@ class CopilotHost:
 
     def feed(self, session: Session, known: int) -> SessionFeed:
         """The feed of a session; a new one tells what comes after the record `known`."""
-        found = self.feeds.get(session.session_id)
-        if found is None:
-            found = self.feeds[session.session_id] = SessionFeed(session, known)
-            found.start()
-        return found
+        feed = self.feeds.get(session.session_id)
+        if feed is None:
+            feed = self.feeds[session.session_id] = SessionFeed(session, known)
+            feed.start()
+        return feed
 
     def seat(self, peer: RpcPeer, session_id: str) -> Seat | None:
         """Where a client sits at a session, if it does."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from windlass.events.errors import Refused, UsageError
 from windlass.events.questions import APPROVE, REJECT, Answer, AnswerBody
-from windlass.events.values.specs import WorkMode
+from windlass.events.values.policy import WorkMode
+from windlass.protocol.json_rpc.rpc_peer import PeerGone, RpcError
+from windlass.protocol.question_forms import answered
 from windlass.runtime.api.session import Session
 
-from .rpc_peer import PeerGone, RpcError
-from .seat import Seat
+from .client_session import Seat
 from .view.fold import Said
 
 USER_INPUT, PLAN = "user_input.requested", "exit_plan_mode.requested"
@@ -44,7 +44,7 @@ async def answer_input(session: Session, question_id: str, given: dict[str, Any]
     """Answers a question with a choice or with words. Whether this was the answer that counts."""
     text = str(given.get("answer", ""))
     said = Answer(index=0, text=text) if given.get("wasFreeform") else Answer(index=0, selected=(text,))
-    return await answered(session, question_id, AnswerBody(answers=(said,)))
+    return await answered(session, question_id, AnswerBody(answers=(said,)), ACTOR)
 
 
 async def answer_plan(session: Session, question_id: str, given: dict[str, Any]) -> bool:
@@ -52,28 +52,5 @@ async def answer_plan(session: Session, question_id: str, given: dict[str, Any])
     body = AnswerBody(feedback=str(given.get("feedback") or ""))
     mode: WorkMode = "autopilot" if str(given.get("selectedAction")).startswith("autopilot") else "interactive"
     if given.get("approved"):
-        return await answered(session, question_id, body, action=APPROVE, mode=mode)
-    return await answered(session, question_id, body, action=REJECT)
-
-
-async def answer_form(session: Session, question_id: str, given: dict[str, Any], fields: int) -> bool:
-    """Answers a form, or the several questions that were put as one. Whether this was the answer that counts."""
-    if given.get("action") != "accept":
-        outcome = "cancelled" if given.get("action") == "cancel" else "declined"
-        return await answered(session, question_id, AnswerBody(), outcome=outcome)
-    content = given.get("content") or {}
-    if not fields:
-        return await answered(session, question_id, AnswerBody(content=content))
-    said = tuple(Answer(index=at, text=str(content.get(f"q{at}", ""))) for at in range(fields))
-    return await answered(session, question_id, AnswerBody(answers=said))
-
-
-async def answered(session: Session, question_id: str, body: AnswerBody, **more: Any) -> bool:
-    """Gives an answer. Whether it counted: somebody else may have been quicker."""
-    try:
-        await session.answer(question_id, body, actor=ACTOR, **more)
-    except Refused as refusal:
-        if refusal.code == "not_open":
-            return False
-        raise UsageError(f"this answer does not fit: {refusal}") from refusal
-    return True
+        return await answered(session, question_id, body, ACTOR, action=APPROVE, mode=mode)
+    return await answered(session, question_id, body, ACTOR, action=REJECT)

@@ -9,10 +9,12 @@ import sys
 from typing import Any, BinaryIO
 
 from windlass.events.errors import UsageError
+from windlass.protocol.json_rpc.length_frames import LengthFrames
+from windlass.protocol.json_rpc.rpc_peer import INVALID_REQUEST, NO_METHOD, RpcError, RpcPeer
+from windlass.server.stdio.own_pipes import refuse_no_pipes
 
 from .copilot_host import CopilotHost
 from .methods import METHODS
-from .rpc_peer import INVALID_REQUEST, NO_METHOD, RpcError, RpcPeer
 
 LOOPBACK = "127.0.0.1"
 READ_BYTES = 1024 * 1024
@@ -40,7 +42,7 @@ async def talk(host: CopilotHost, reader: asyncio.StreamReader, writer: asyncio.
             raise RpcError(NO_METHOD, f"there is no method {method!r} here")
         return await act(host, peer, params)
 
-    peer = RpcPeer(reader, writer, handle)
+    peer = RpcPeer(reader, writer, handle, LengthFrames())
     peer.admitted = False
     patience = asyncio.get_running_loop().call_later(STRANGER_S, peer.leave)
     if host.token is None:
@@ -58,7 +60,9 @@ def _is_right(token: str | None, given: object) -> bool:
 
 def own_stdout() -> BinaryIO:
     """The stream to a client. Whatever else this process prints goes to stderr from here on: agents are files of the
-    user's, and a word of theirs among the messages would end the conversation."""
+    user's, and a word of theirs among the messages would end the conversation. Raises `UsageError` if there is no
+    client at the other end."""
+    refuse_no_pipes()
     sys.stdout.flush()
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
-from windlass.events.errors import StoreError
-from windlass.events.live import Live, StreamTruncated
+from windlass.events.live import Live
 from windlass.events.values.blocks import JsonObject
+from windlass.protocol.session_feed import fed
 from windlass.runtime.api.session import Session
 
 from . import open_questions
-from .seat import Seat
+from .client_session import Seat
+from .completion import Completion
 from .view.event_types import STREAMED
 from .view.event_view import CopilotView
 from .view.fold import Said
-
-RETRY_S = 0.2
 
 
 class SessionFeed:
@@ -31,6 +31,8 @@ class SessionFeed:
         self.session = session
         self.view = CopilotView(session.session_id)
         self.seats: list[Seat] = []
+        self.completions: list[Completion] = []
+        """Messages whose answers clients wait for."""
         self._known = known
         self._fed = 0
         self._waiting: list[Seat] = []
@@ -45,6 +47,8 @@ class SessionFeed:
 
     async def stop(self) -> None:
         """Tells nobody anything any more."""
+        for completion in self.completions:
+            completion.give_up()
         tasks = [task for asked in self._asking.values() for task in asked]
         if self._task is not None:
             tasks.append(self._task)
@@ -73,17 +77,22 @@ class SessionFeed:
         """Those who sit here, and those who are about to."""
         return [*self.seats, *self._waiting]
 
+    @contextlib.contextmanager
+    def awaited(self, message_id: str) -> Iterator[Completion]:
+        """What a message will have come to; from before it is sent."""
+        completion = Completion(message_id)
+        self.completions.append(completion)
+        try:
+            yield completion
+        finally:
+            self.completions.remove(completion)
+
     # --- reading ---
 
     async def _read(self) -> None:
         self._catch_up()
-        while not self.session.runtime.closed:
-            with contextlib.suppress(StoreError):
-                async for told in self.session.tail(after=self._fed):
-                    if isinstance(told, StreamTruncated) and told.reason == "disconnected":
-                        break
-                    self._take(told)
-            await asyncio.sleep(RETRY_S)
+        async for told in fed(self.session, after=self._fed):
+            self._take(told)
 
     def _take(self, told: Any) -> None:
         events = self.view.feed(told)
@@ -107,6 +116,8 @@ class SessionFeed:
         for seat in self.seats:
             if seat.streaming or kind not in STREAMED:
                 seat.tell(event)
+        for completion in self.completions:
+            completion.hear(event)
         if kind in open_questions.ASKED:
             for seat in self.seats:
                 self._ask(seat, Said(kind, event["data"]))

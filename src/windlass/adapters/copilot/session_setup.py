@@ -7,14 +7,15 @@ from typing import Any
 
 from windlass.events.errors import UsageError
 from windlass.events.tools.toolset import MountReceived, ToolBody
-from windlass.events.values.specs import SessionOptions
+from windlass.events.values.setup import SessionOptions
 from windlass.runtime.api.agent import Agent
-from windlass.runtime.api.session import Sent, Session
+from windlass.runtime.api.sent_command import Sent
+from windlass.runtime.api.session import Session
 from windlass.runtime.bind.local_code import weighed
 from windlass.tools.tool import AnyTool, external_tool
 
+from .client_session import Seat
 from .open_questions import ACTOR
-from .seat import Seat
 
 ANY_OBJECT = {"type": "object", "properties": {}}
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from windlass.protocol.view import Told, View
+from windlass.protocol.view import Told, TreeView, View
+from windlass.runtime.streams.tree_merge import Scoped
 
 from .codec.verbose import verbose
 from .codec.wire import builtins
 from .view.event_view import MeerkatView
+from .view.tree_view import MeerkatTreeView
 
 
 class JsonLines:
@@ -21,6 +23,17 @@ class JsonLines:
     def feed(self, told: Told) -> list[str]:
         """The lines of one record or live event."""
         return [json.dumps(builtins(envelope), ensure_ascii=True) for envelope in self._view.feed(told)]
+
+
+class TreeJsonLines:
+    """The same for a session and those below it, each event with its scope."""
+
+    def __init__(self, session: str) -> None:
+        self._view = MeerkatTreeView(session)
+
+    def feed(self, one: Scoped) -> list[str]:
+        """The lines of one record or live event of a tree."""
+        return [json.dumps(builtins(envelope), ensure_ascii=True) for envelope in self._view.feed(one)]
 
 
 class VerboseLines:
@@ -42,3 +55,5 @@ def printable(text: str) -> str:
 
 LINES: dict[str, Callable[[str], View[str]]] = {"meerkat": JsonLines, "meerkat-verbose": VerboseLines}
 """What `windlass logs --view` offers."""
+TREE_LINES: dict[str, Callable[[str], TreeView]] = {"meerkat": TreeJsonLines}
+"""What it offers with `--tree`."""

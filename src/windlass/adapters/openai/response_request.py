@@ -13,6 +13,7 @@ from windlass.server.problems import Problem
 from windlass.tools.tool import AnyTool, external_tool
 
 ANSWERS = ("function_call_output", "mcp_approval_response")
+OUTPUTS = ("reasoning", "function_call", "mcp_call", "mcp_approval_request")
 QUESTION_TOOL = "ask_user"
 """The function that clients are called with when the agent asks a person something."""
 
@@ -28,14 +29,32 @@ class ResponseRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     stream: bool | None = None
     store: bool | None = None
     tools: list[dict[str, Any]] = []
+    text: dict[str, Any] | None = None
+    """Of this the format is looked at: the agent's code says what form its answers have."""
+    background: bool | None = None
+    """Refused if it is set, as are the two that follow: a response is asked for and continued by its id."""
+    conversation: Any = None
+    prompt: Any = None
     metadata: dict[str, str] | None = None
-    temperature: float | None = None
     """Passed over, as all that follow: the agent has its own settings."""
+    temperature: float | None = None
     top_p: float | None = None
+    top_logprobs: int | None = None
     max_output_tokens: int | None = None
+    max_tool_calls: int | None = None
     parallel_tool_calls: bool | None = None
     tool_choice: Any = None
     truncation: str | None = None
+    reasoning: Any = None
+    include: list[str] | None = None
+    stream_options: Any = None
+    service_tier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_options: Any = None
+    prompt_cache_retention: str | None = None
+    safety_identifier: str | None = None
+    context_management: Any = None
+    moderation: Any = None
     user: str | None = None
 
 
@@ -53,23 +72,54 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
     answers: tuple[Answered, ...] = ()
     prompt: tuple[InputBlock, ...] = ()
+    instructions: str | None = None
+    """Those of the request, and behind them what it says as the developer or the system."""
+
+
+def check_taken(request: ResponseRequest) -> None:
+    """Raises `Problem` for what a request wants otherwise than an agent's session can give it."""
+    if request.store is False:
+        raise wrong("store", "sessions are always kept here: leave it out")
+    form = (request.text or {}).get("format") or {"type": "text"}
+    if not isinstance(form, dict) or form.get("type") != "text":
+        raise wrong("text.format", "the agent's code says what form its answers have: leave it out")
+    if request.background:
+        raise wrong("background", "leave it out: a run goes on also if its client leaves")
+    if request.conversation is not None:
+        raise wrong("conversation", "continue a response by previous_response_id instead")
+    if request.prompt is not None:
+        raise wrong("prompt", "no prompts are kept here: leave it out")
 
 
 def turn_of(request: ResponseRequest) -> Turn:
     """The answers and the words of a request. Raises `Problem`."""
     if isinstance(request.input, str):
-        return Turn(prompt=_blocks([{"role": "user", "content": request.input}]))
+        said = [{"role": "user", "content": request.input}]
+        return Turn(prompt=_read(said)[0], instructions=request.instructions)
+    known = max((at for at, item in enumerate(request.input) if _is_known(item)), default=-1)
     answers: list[Answered] = []
     messages: list[dict[str, Any]] = []
     for at, item in enumerate(request.input):
+        if at <= known:
+            continue
         if item.get("type") in ANSWERS:
             answers.append(_answered(item, at))
-        elif item.get("role") == "user":
+        elif item.get("role") in ("user", "developer", "system"):
             messages.append(item)
         else:
             what = str(item.get("type") or item.get("role"))[:40]
-            raise wrong(f"input[{at}]", f"{what!r} is not taken: the session has its history, continue it instead")
-    return Turn(answers=tuple(answers), prompt=_blocks(messages) if messages else ())
+            raise wrong(f"input[{at}]", f"{what!r} is not taken here")
+    if known >= 0 and not answers:
+        raise wrong(f"input[{known}]", "the session has its history: continue it by previous_response_id instead")
+    prompt, told = _read(messages)
+    instructions = "\n\n".join(filter(None, (request.instructions, *told)))
+    return Turn(answers=tuple(answers), prompt=prompt, instructions=instructions or None)
+
+
+def _is_known(item: dict[str, Any]) -> bool:
+    """Whether an item repeats what a response has said. With answers behind it, it is passed over: those name the
+    session, which has it."""
+    return item.get("type") in OUTPUTS or item.get("role") == "assistant"
 
 
 def _answered(item: dict[str, Any], at: int) -> Answered:
@@ -83,14 +133,16 @@ def _answered(item: dict[str, Any], at: int) -> Answered:
     return Answered(name=str(item.get("approval_request_id")), output=str(item.get("reason") or ""), approve=approve)
 
 
-def _blocks(messages: list[dict[str, Any]]) -> tuple[InputBlock, ...]:
-    items = import_history(messages, "openai_responses").items
-    return tuple(block for item in items if isinstance(item, UserItem) for block in item.content)
+def _read(messages: list[dict[str, Any]]) -> tuple[tuple[InputBlock, ...], tuple[str, ...]]:
+    """What the user says in some messages, and what others say to the model."""
+    read = import_history(messages, "openai_responses")
+    said = tuple(block for item in read.items if isinstance(item, UserItem) for block in item.content)
+    return said, tuple(read.instructions)
 
 
 def tools_of(request: ResponseRequest) -> list[AnyTool]:
     """The functions that the client runs. Raises `Problem`, or `UsageError` for a schema that is none."""
-    found: list[AnyTool] = []
+    functions: list[AnyTool] = []
     for at, given in enumerate(request.tools):
         name = str(given.get("name") or "")
         if given.get("type") != "function" or not name:
@@ -98,8 +150,8 @@ def tools_of(request: ResponseRequest) -> list[AnyTool]:
         if name == QUESTION_TOOL:
             raise wrong(f"tools[{at}].name", f"{QUESTION_TOOL!r} is how the agent asks people: give yours another name")
         parameters = given.get("parameters") or {"type": "object", "properties": {}}
-        found.append(external_tool(name, str(given.get("description") or ""), parameters))
-    return found
+        functions.append(external_tool(name, str(given.get("description") or ""), parameters))
+    return functions
 
 
 def wrong(path: str, words: str) -> Problem:

@@ -15,11 +15,14 @@ from windlass.protocol.exchanges.steps import (
     Ended,
     PermissionAsked,
     QuestionAsked,
+    ReasoningDone,
+    ReasoningWritten,
     Step,
     TextDone,
     TextWritten,
 )
 from windlass.runtime.api.approvals import PermissionAsk
+from windlass.server.problems import ProblemBody
 
 from .response_request import QUESTION_TOOL
 from .wire_ids import open_id, response_id
@@ -34,6 +37,7 @@ class ResponseView:
         self._session = session
         self._count = 0
         self._writing: tuple[str, int] | None = None
+        self._thinking: tuple[str, int] | None = None
         self.response: Json = {
             "id": "",
             "object": "response",
@@ -62,6 +66,11 @@ class ResponseView:
             self._count += 1
         return events
 
+    def broken(self, problem: ProblemBody) -> Json:
+        """The last event of a response of which no more can be told."""
+        about = {"code": problem.code, "message": problem.detail, "param": None}
+        return {"type": "error", **about, "sequence_number": self._count}
+
     def _of(self, step: Step) -> Iterator[Json]:
         match step:
             case Began():
@@ -69,6 +78,10 @@ class ResponseView:
                 self.response["created_at"] = step.at_ms // 1000
                 yield {"type": "response.created", "response": self._now()}
                 yield {"type": "response.in_progress", "response": self._now()}
+            case ReasoningWritten():
+                yield from self._thought(step)
+            case ReasoningDone():
+                yield from self._thought_done(step)
             case TextWritten():
                 yield from self._written(step)
             case TextDone():
@@ -134,6 +147,34 @@ class ResponseView:
             "status": "completed" if step.ok else "failed",
         }
 
+    # --- reasoning ---
+
+    def _thought(self, step: ReasoningWritten) -> Iterator[Json]:
+        if self._thinking is None or self._thinking[0] != step.message_id:
+            item = {"type": "reasoning", "id": f"rs_{self._session}:{step.message_id}", "summary": []}
+            at, added = self._added({**item, "status": "in_progress"})
+            self._thinking = (step.message_id, at)
+            yield added
+            empty = {"type": "summary_text", "text": ""}
+            yield {"type": "response.reasoning_summary_part.added", **self._summary(at), "part": empty}
+        at = self._thinking[1]
+        yield {"type": "response.reasoning_summary_text.delta", **self._summary(at), "delta": step.text}
+
+    def _summary(self, at: int) -> Json:
+        return {"item_id": self.response["output"][at]["id"], "output_index": at, "summary_index": 0}
+
+    def _thought_done(self, step: ReasoningDone) -> Iterator[Json]:
+        if self._thinking is None or self._thinking[0] != step.message_id:
+            yield from self._thought(ReasoningWritten(message_id=step.message_id, text=step.text))
+        assert self._thinking is not None
+        at, self._thinking = self._thinking[1], None
+        part = {"type": "summary_text", "text": step.text}
+        item = self.response["output"][at]
+        item |= {"status": "completed", "summary": [part]}
+        yield {"type": "response.reasoning_summary_text.done", **self._summary(at), "text": step.text}
+        yield {"type": "response.reasoning_summary_part.done", **self._summary(at), "part": part}
+        yield {"type": "response.output_item.done", "output_index": at, "item": item}
+
     # --- text ---
 
     def _written(self, step: TextWritten) -> Iterator[Json]:
@@ -179,7 +220,10 @@ class ResponseView:
             used = terminal.usage
             response["usage"] = {
                 "input_tokens": used.input_tokens,
-                "input_tokens_details": {"cached_tokens": used.cache_read_tokens},
+                "input_tokens_details": {
+                    "cached_tokens": used.cache_read_tokens,
+                    "cache_write_tokens": used.cache_write_tokens,
+                },
                 "output_tokens": used.output_tokens,
                 "output_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
                 "total_tokens": used.total_tokens,

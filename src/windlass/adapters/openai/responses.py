@@ -2,56 +2,68 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections.abc import AsyncIterator
 
 import msgspec
 
 from windlass.events.base import Command
 from windlass.events.commands import PromptBody, PromptReceived
+from windlass.events.errors import WindlassError
 from windlass.events.questions import Answer as QuestionAnswer
 from windlass.events.questions import AnswerBody, AnswerReceived
 from windlass.events.runs import RunStarted
 from windlass.events.tools.calls import ResultBody, ResultReceived
 from windlass.events.tools.permissions import FeedbackBody, PermissionApproved, PermissionDenied
-from windlass.events.tools.toolset import MountReceived, ToolBody
-from windlass.events.values.blocks import Text
-from windlass.events.values.specs import SessionOptions
+from windlass.events.values.blocks import Text, plain_text
+from windlass.events.values.setup import SessionOptions
+from windlass.events.workspace import InstructionsRendered
+from windlass.protocol.exchanges.client_tools import offer
 from windlass.protocol.exchanges.exchange import exchanged, replayed
 from windlass.protocol.exchanges.steps import Ended, Step
 from windlass.runtime.api.approvals import PermissionAsk
-from windlass.runtime.api.session import Sent, Session
-from windlass.runtime.bind.local_code import weighed
-from windlass.server.answer import Answer, told
-from windlass.server.call import Call, no_agent
-from windlass.server.problems import Problem
+from windlass.runtime.api.session import Session
+from windlass.server.http_answer import Answer, told
+from windlass.server.http_call import Call, no_agent
+from windlass.server.problems import Problem, problem_of
 from windlass.store.rules.ids import check_id
 
-from .response_request import Answered, ResponseRequest, Turn, tools_of, turn_of, wrong
+from .chats import begun
+from .response_request import Answered, ResponseRequest, Turn, check_taken, tools_of, turn_of, wrong
 from .response_view import ResponseView
 from .wire_ids import read_open_id, read_response_id
 
-COMMAND = "openai."
-"""How the ids of answers begin: they are made from what is answered, so that an answer sent twice is taken once."""
+logger = logging.getLogger("windlass.openai")
+COMMAND = "openai:"
+"""How the ids of answers begin: they are made from what is answered, so that an answer sent twice is taken once. No
+`Idempotency-Key` has a colon: nobody can use up the id of somebody's answer."""
 
 
 async def create_response(call: Call) -> Answer | ResponseStream:
     """Says something to an agent, or answers what it asked, and gives what follows."""
     request = await call.json(ResponseRequest)
-    if request.store is False:
-        raise wrong("store", "sessions are always kept here: leave it out")
+    check_taken(request)
     turn = turn_of(request)
-    session = await _session(call, request, turn)
-    commands = await _commands(call, session, turn)
-    await _mount(call, session, request)
-    steps = exchanged(session, commands)
-    first = await anext(steps)  # the commands are taken, or refused as an answer to this request
-    view = ResponseView(session.session_id, request.model, request.previous_response_id)
+    before = request.previous_response_id
+    alone = call.server.turnstiles.of(call.token.tenant, before) if before else contextlib.nullcontext()
+    async with alone:  # others who continue the same response see then that it has gone on
+        session = await _session(call, request, turn)
+        commands = await _commands(call, session, turn, await _beside(session, turn))
+        await offer(session, tools_of(request), call.token.name)
+        steps = exchanged(session, commands)
+        first = await call.unless_left(begun(steps))
+    view = ResponseView(session.session_id, request.model, before)
     if request.stream:
         return ResponseStream(view, first, steps)
+    await call.unless_left(_whole(view, first, steps))
+    return told(view.response)
+
+
+async def _whole(view: ResponseView, first: Step, steps: AsyncIterator[Step]) -> None:
     view.feed(first)
     async for step in steps:
         view.feed(step)
-    return told(view.response)
 
 
 class ResponseStream:
@@ -68,11 +80,15 @@ class ResponseStream:
 
     async def frames(self) -> AsyncIterator[bytes]:
         """Its events."""
-        for event in self._view.feed(self._first):
-            yield _frame(event)
-        async for step in self._steps:
-            for event in self._view.feed(step):
+        try:
+            for event in self._view.feed(self._first):
                 yield _frame(event)
+            async for step in self._steps:
+                for event in self._view.feed(step):
+                    yield _frame(event)
+        except WindlassError as error:
+            logger.warning("a response came to no end: %s", error)
+            yield _frame(self._view.broken(problem_of(error)[0]))
 
 
 def _frame(event: dict[str, object]) -> bytes:
@@ -97,10 +113,10 @@ def _no_response(name: str) -> Problem:
 
 
 async def _named(call: Call, name: str) -> tuple[Session, int, int]:
-    found = read_response_id(name)
-    if found is None:
+    span = read_response_id(name)
+    if span is None:
         raise _no_response(name)
-    session_id, first, last = found
+    session_id, first, last = span
     return await (await call.runtime()).get(check_id("session id", session_id)), first, last
 
 
@@ -114,15 +130,15 @@ async def _session(call: Call, request: ResponseRequest, turn: Turn) -> Session:
         raise no_agent(call, request.model)
     runtime = await call.runtime()
     if turn.answers:
-        names = {found[0] for one in turn.answers if (found := read_open_id(one.name)) is not None}
+        names = {open_id[0] for one in turn.answers if (open_id := read_open_id(one.name)) is not None}
         if len(names) != 1 or any(read_open_id(one.name) is None for one in turn.answers):
             raise wrong("input", "answers name what one response asked, by the ids that it gave")
         session = await runtime.get(check_id("session id", names.pop()))
     elif request.previous_response_id is not None:
         session = await _continued(call, request.previous_response_id)
     else:
-        given = "\n\n".join(filter(None, (agent.instructions, request.instructions)))
-        options = SessionOptions(instructions=given if request.instructions else None)
+        given = "\n\n".join(filter(None, (agent.instructions, turn.instructions)))
+        options = SessionOptions(instructions=given if turn.instructions else None)
         return await runtime.session(agent, None, options=options)
     if (await session.state()).setup.agent.name != request.model:
         raise wrong("model", "the session that this continues is of another agent")
@@ -142,7 +158,7 @@ async def _continued(call: Call, name: str) -> Session:
     if await session.requests() or await session.questions():
         raise wrong("input", "the response before asks something: answer that first")
     async for record in session.records(after=end.seq):
-        if isinstance(record.event, RunStarted):
+        if isinstance(record.event, RunStarted | PromptReceived):
             return await session.fork(at_seq=end.seq)
     return session
 
@@ -150,30 +166,26 @@ async def _continued(call: Call, name: str) -> Session:
 # --- what it is told ---
 
 
-async def _mount(call: Call, session: Session, request: ResponseRequest) -> None:
-    """Offers the functions of the client to the session; the policy judges their calls as it does all others."""
-    known = (await session.state()).toolset.tools
-    new = [
-        tool for tool in tools_of(request) if tool.name not in known or known[tool.name].digest != weighed(tool).digest
-    ]
-    if new:
-        body = ToolBody(tools=tuple(tool.text for tool in new))
-        command = MountReceived(
-            command_id=session.runtime.ports.fresh_id(),
-            actor=call.token.name,
-            auth="token",
-            tools=tuple(weighed(tool) for tool in new),
-            body=body,
-        )
-        await Sent(session, command)
+async def _beside(session: Session, turn: Turn) -> tuple[Text, ...]:
+    """The instructions of a request that the session does not have: they are told to the model with the words."""
+    if turn.instructions is None:
+        return ()
+    async for record in session.records():
+        if isinstance(record.event, InstructionsRendered):
+            known = record.event.body.text if record.event.body is not None else ""
+            if known.endswith(turn.instructions):
+                return ()
+            break
+    return (Text(text=f"Instructions for this answer:\n{turn.instructions}"),)
 
 
-async def _commands(call: Call, session: Session, turn: Turn) -> list[Command]:
+async def _commands(call: Call, session: Session, turn: Turn, beside: tuple[Text, ...]) -> list[Command]:
     asks = await session.runtime.host.views.asked(session.key)
     digests = {ask.request_id: ask.digest for ask in asks if isinstance(ask, PermissionAsk)}
     commands = [_answer(call, one, digests) for one in turn.answers]
     if turn.prompt:
-        prompt = PromptBody(content=turn.prompt)
+        shown = plain_text(turn.prompt) if beside else None
+        prompt = PromptBody(content=(*beside, *turn.prompt), displayed=shown)
         name = session.runtime.ports.fresh_id()
         commands.append(PromptReceived(command_id=name, actor=call.token.name, auth="token", body=prompt))
     if not commands:
@@ -183,9 +195,9 @@ async def _commands(call: Call, session: Session, turn: Turn) -> list[Command]:
 
 def _answer(call: Call, given: Answered, digests: dict[str, str]) -> Command:
     """The command of one answer. What people are asked needs a token that may approve."""
-    found = read_open_id(given.name)
-    assert found is not None, "checked when the session was found"
-    name, actor = found[1], call.token.name
+    open_id = read_open_id(given.name)
+    assert open_id is not None, "checked when the session was found"
+    name, actor = open_id[1], call.token.name
     command_id = f"{COMMAND}{name}"
     if given.approve is None and name.startswith("c"):
         result = ResultBody(content=(Text(text=given.output),))

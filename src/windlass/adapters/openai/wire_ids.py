@@ -15,8 +15,13 @@ def response_id(session: str, first: int, last: int) -> str:
 
 def read_response_id(name: str) -> tuple[str, int, int] | None:
     """The session and the records of a response; None for what is no id of one."""
-    found = RESPONSE.match(name)
-    return (found["session"], int(found["first"]), int(found["last"])) if found is not None else None
+    match = RESPONSE.match(name)
+    return (match["session"], int(match["first"]), int(match["last"])) if match is not None else None
+
+
+def completion_id(session: str, first: int, last: int) -> str:
+    """The chat completion that the commands in these records of a session began."""
+    return f"chatcmpl-{session}.{first}.{last}"
 
 
 def open_id(session: str, name: str) -> str:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from windlass.cli import identity, options
@@ -41,7 +43,7 @@ from .opening_summary import summary
 
 if TYPE_CHECKING:
     from windlass.events.values.blocks import AnyAttachment
-    from windlass.events.values.specs import Behavior, SessionOptions
+    from windlass.events.values.setup import Behavior, SessionOptions
     from windlass.runtime.api.agent import Agent
     from windlass.runtime.api.runtime import Runtime
     from windlass.runtime.api.session import Session
@@ -89,7 +91,7 @@ async def converse(args: argparse.Namespace) -> int:
         chat.runtime = runtime
         ending = Termination(runtime.drain, before=lambda: chat.note(options.DRAINING), then=chat.desk.end)
         try:
-            with ending:
+            with ending, hung_up():
                 await chat.enter(args.session)
                 if (warning := options.sandbox_warning(args, in_force)) is not None:
                     chat.note(warning)
@@ -101,6 +103,27 @@ async def converse(args: argparse.Namespace) -> int:
             await chat.leave()
     farewell(chat)
     return TERMINATED if ending.asked else OK
+
+
+@contextmanager
+def hung_up() -> Iterator[None]:
+    """Has the terminal's end (SIGHUP) stop the conversation as SIGTERM does; the shell and the system may both tell of
+    it, and the second time is no impatience. Whoever has it ignored (`nohup`) goes on."""
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        yield
+        return
+    loop, told = asyncio.get_running_loop(), asyncio.Event()
+
+    def hear() -> None:
+        if not told.is_set():
+            told.set()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    loop.add_signal_handler(signal.SIGHUP, hear)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
 
 
 def farewell(chat: Chat) -> None:

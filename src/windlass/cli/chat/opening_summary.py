@@ -16,7 +16,8 @@ from windlass.cli.terminal.text import padded
 from windlass.cli.terminal.visible_text import spelt
 
 if TYPE_CHECKING:
-    from windlass.events.values.specs import Limits, Policy
+    from windlass.events.values.policy import Policy
+    from windlass.events.values.setup import Limits
     from windlass.kernel.state import State
 
 LABEL_WIDTH = 8
@@ -34,12 +35,12 @@ FOLDER_CHARS_MAX = 48
 
 def summary(state: State) -> list[str]:
     """What a session is set up with, a line each; nothing is said of what there is none of."""
-    found = []
+    lines = []
     for label, tell in LINES.items():
         said = tell(state)
         if said:
-            found.append(padded(label, LABEL_WIDTH) + said)
-    return found
+            lines.append(padded(label, LABEL_WIDTH) + said)
+    return lines
 
 
 def _agent(state: State) -> str:

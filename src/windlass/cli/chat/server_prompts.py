@@ -9,7 +9,7 @@ from windlass.cli.terminal.text import one_line
 from windlass.cli.terminal.visible_text import spelt
 
 if TYPE_CHECKING:
-    from windlass.events.values.specs import Behavior
+    from windlass.events.values.setup import Behavior
 
     from .conversation import Chat
 
@@ -20,12 +20,12 @@ async def list_prompts(chat: Chat, rest: str) -> None:
     """Lists what there is."""
     from windlass.runtime.mcp.session_prompts import prompts
 
-    found = await prompts(chat.session) if chat.agent is not None and chat.agent.mcp_config is not None else []
-    for prompt in found:
+    server_prompts = await prompts(chat.session) if chat.agent is not None and chat.agent.mcp_config is not None else []
+    for prompt in server_prompts:
         takes = " ".join(f"{each.name}" if each.required else f"[{each.name}]" for each in prompt.arguments)
         words = one_line(prompt.description, SHOWN_CHARS_MAX)
         chat.note(spelt(f"/{prompt.command} {takes}".rstrip()) + (f"  {words}" if words else ""), "")
-    if not found:
+    if not server_prompts:
         chat.note("no prompts of MCP servers")
 
 

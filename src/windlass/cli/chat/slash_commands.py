@@ -110,8 +110,8 @@ async def waiting_bodies(chat: Chat) -> dict[str, PromptBody | None]:
     waiting = (await chat.session.state()).queue.waiting
     before = min(waiting, default=1) - 1
     events = {r.seq: r.event async for r in chat.session.records(after=before) if r.seq in waiting}
-    found = ((seq, events.get(seq)) for seq in waiting)
-    return {prompt_id(seq): event.body if isinstance(event, PromptReceived) else None for seq, event in found}
+    prompts = ((seq, events.get(seq)) for seq in waiting)
+    return {prompt_id(seq): event.body if isinstance(event, PromptReceived) else None for seq, event in prompts}
 
 
 async def queue(chat: Chat, rest: str) -> None:
@@ -243,6 +243,23 @@ async def skill(chat: Chat, rest: str) -> None:
     chat.note(f"(the skill {spelt(verb)} {told})")
 
 
+async def agent(chat: Chat, rest: str) -> None:
+    """Says who runs the session, and who could; has another one run it."""
+    from windlass.events.errors import Refused
+
+    summary = await chat.session.setup()
+    own = summary.agent
+    if not rest:
+        for name in (own, *summary.specialists):
+            runs = name == (summary.specialist or own)
+            chat.note(f"{spelt(name)}{' (runs this session)' if runs else ''}", "")
+        return
+    try:
+        await chat.session.select(None if rest == own else rest, actor=identity.actor())
+    except Refused as refused:
+        raise UsageError(str(refused)) from refused
+
+
 async def log(chat: Chat, rest: str) -> None:
     from windlass.cli.screen.timeline import Timeline, TimelinePage
     from windlass.protocol.view import forms
@@ -289,6 +306,7 @@ COMMANDS: dict[str, Command] = {
     "continue": Command("", "resume a run that was stopped", go_on),
     "jobs": Command("[tail|kill ID]", "background jobs: list them, read one, end one", jobs),
     "skill": Command("[NAME|off NAME]", "skills: list them, use one, leave one", skill),
+    "agent": Command("[NAME]", "who runs this session, and who could; with a name, have that one run it", agent),
     "prompts": Command("", "prompts of MCP servers; write /SERVER:PROMPT to send one", list_prompts),
     "setup": Command("", "agent, model, tools, policy and budget", setup),
     "cost": Command("", "what this session has used", cost),

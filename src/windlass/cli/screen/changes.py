@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from windlass.cli.terminal.visible_text import spelt
 from windlass.events.base import Event
 from windlass.events.budgets import BudgetStopped, BudgetWarned
-from windlass.events.changes import LimitsChanged, ModeChanged, ModelChanged, PolicyChanged
+from windlass.events.changes import (
+    AgentDeselected,
+    AgentSelected,
+    LimitsChanged,
+    ModeChanged,
+    ModelChanged,
+    PolicyChanged,
+)
 from windlass.events.context import (
     CompactionFailed,
     CompactionFinished,
@@ -89,6 +96,8 @@ def _shrunk(event: Any) -> str:
 
 CHANGES: dict[type[Event], Teller] = {
     AgentChanged: ("agent changed", _agent, "yellow"),
+    AgentSelected: ("agent selected", lambda v, e: v.cut(f"{e.agent} runs this session"), "yellow"),
+    AgentDeselected: ("agent deselected", lambda v, e: v.cut(f"{e.agent} runs it no more"), "yellow"),
     ModelChanged: ("model changed", lambda v, e: v.cut(f"{e.previous} to {e.model.name} ({e.reason})"), "yellow"),
     ModeChanged: ("mode changed", lambda v, e: f"{e.previous} to {e.mode}", "yellow"),
     PolicyChanged: ("policy changed", _policy, "yellow"),

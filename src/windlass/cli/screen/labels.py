@@ -17,22 +17,22 @@ SUBJECT_CHARS_MAX = 80
 
 def lines(point: Point) -> list[str]:
     """Each label with its source; whether the session is quarantined, and since when there is a way out."""
-    found = [since(told.found, told.subject) for told in sources(point)]
+    labels = [since(told.found, told.subject) for told in sources(point)]
     if point.state.labels.quarantined:
-        found.insert(0, "quarantined: it only reads, and what it says is untrusted")
+        labels.insert(0, "quarantined: it only reads, and what it says is untrusted")
     out = point.state.labels.way_out
-    return [*found, since(out, "").replace("egress", "a way out", 1)] if found and out is not None else found
+    return [*labels, since(out, "").replace("egress", "a way out", 1)] if labels and out is not None else labels
 
 
-def since(found: Provenance, subject: str) -> str:
+def since(provenance: Provenance, subject: str) -> str:
     """One label: `private since c4.0 (read secrets.csv)`."""
-    what = " ".join(part for part in (spelt(found.tool), one_line(subject, SUBJECT_CHARS_MAX)) if part)
-    return f"{spelt(found.label)} since {spelt(found.source)}{f' ({what})' if what else ''}"
+    what = " ".join(part for part in (spelt(provenance.tool), one_line(subject, SUBJECT_CHARS_MAX)) if part)
+    return f"{spelt(provenance.label)} since {spelt(provenance.source)}{f' ({what})' if what else ''}"
 
 
 def joined(event: LabelsJoined) -> str:
     """What a session carries on from here."""
-    return "; ".join(since(found, "") for found in event.labels)
+    return "; ".join(since(provenance, "") for provenance in event.labels)
 
 
 def declassified(event: LabelsDeclassified) -> str:

@@ -1,6 +1,7 @@
 """Prints what a run is doing while it does it: text as it streams, calls with their arguments, results, waits.
 
-The model's words go to one stream, what the runtime says about them to another, so that a pipe gets the words alone.
+The model's words go to one stream, what the runtime says about them to another, so that a pipe gets the words alone: of
+answers that are whole, since nobody could take back there what a model was cut off in.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Narrator:
         self._thoughts: Column = thoughts or Flow(
             err, margin="  · ", width=width_of(err) if is_terminal(err) else WIDTH_UNBOUND
         )
-        self._narration = Narration()
+        self._narration = Narration(live=screen or flow is not None)
 
     def note(self, line: str, colour: str = "dim", *, always: bool = False) -> None:
         """A line of the runtime's own, `always` also if only the model's words are wanted; the text must be visible

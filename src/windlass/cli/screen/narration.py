@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from windlass.cli.terminal.text import one_line
 from windlass.cli.terminal.visible_text import spelt
 from windlass.events.budgets import BudgetStopped, BudgetWarned
+from windlass.events.changes import AgentDeselected, AgentSelected
 from windlass.events.commands import QueueChanged
 from windlass.events.context import CompactionFinished, CompactionStarted, ContextTruncated
 from windlass.events.live import (
@@ -85,9 +86,13 @@ PAUSE = Pause()
 class Narration:
     """A view of a session for a person who watches it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, live: bool = True) -> None:
+        """Without `live`, words are said once their answer is whole: what came before may have to be discarded."""
+        self._live = live
         self._streamed: set[str] = set()
         self._trouble = self._told_trouble = ""
+        self._chosen = False
+        """Whether another agent was selected, whose code is not bound yet."""
 
     def feed(self, told: Told) -> Sequence[Spoken]:
         """What is said of one record or live event; nothing of those that nobody needs to watch."""
@@ -105,6 +110,8 @@ class Narration:
     # --- the model ---
 
     def _text(self, event: TextDelta) -> Sequence[Spoken]:
+        if not self._live:
+            return ()
         self._streamed.add(event.request_id)
         return (Words(event.text),)
 
@@ -112,8 +119,10 @@ class Narration:
         return (Thought(event.text),)
 
     def _superseded(self, event: AttemptSuperseded) -> Sequence[Spoken]:
+        if event.request_id not in self._streamed:
+            return ()
         self._streamed.discard(event.request_id)
-        return (Note(f"({event.reason}: discard what was written above)", "yellow"),)
+        return (Note(f"({event.reason}: discard what was written above)", "yellow", always=True),)
 
     def _replied(self, event: ModelReplied) -> Sequence[Spoken]:
         if event.body is None:
@@ -168,6 +177,17 @@ class Narration:
     def _aside(self, event: Any) -> Sequence[Spoken]:
         return (Note(ASIDES[type(event)](event), "yellow"),)
 
+    def _selected(self, event: AgentSelected | AgentDeselected) -> Sequence[Spoken]:
+        self._chosen = True
+        return self._aside(event)
+
+    def _changed(self, event: AgentChanged) -> Sequence[Spoken]:
+        """Other code is news, unless it is that of a specialist who was selected just now."""
+        chosen, self._chosen = self._chosen, False
+        return (
+            () if chosen else (Note("(the agent's code is not the recorded one; it is used from here on)", "yellow"),)
+        )
+
     def _queue(self, event: QueueChanged) -> Sequence[Spoken]:
         if not event.prompt_ids or event.operation not in ("queued", "steering", "held", "dropped"):
             return ()
@@ -216,7 +236,8 @@ ASIDES: dict[type, Callable[[Any], str]] = {
     CompactionStarted: lambda event: f"(summarising {number_words.plural(event.items, 'item')} of the conversation)",
     CompactionFinished: lambda event: f"(summarised: {event.tokens_before:,} to {event.tokens_after:,} tokens)",
     ContextTruncated: lambda event: f"(older exchanges cut: {event.items_before} to {event.items_after} items)",
-    AgentChanged: lambda event: "(the agent's code is not the recorded one; it is used from here on)",
+    AgentSelected: lambda event: f"({spelt(event.display_name or event.agent)} runs this session from here on)",
+    AgentDeselected: lambda event: f"({spelt(event.agent)} runs this session no more: its own agent does)",
     JobFinished: _job_ended,
     JobStopping: lambda event: f"(job {spelt(event.job_id)} is being ended)",
     NoticeGiven: lambda event: f"({one_line(event.message, 300)})",
@@ -239,4 +260,7 @@ TELLERS: dict[type, Callable[[Narration, Any], Sequence[Spoken]]] = {
     QueueChanged: Narration._queue,
     **dict.fromkeys(OUTCOMES, Narration._other),
     **dict.fromkeys(ASIDES, Narration._aside),
+    AgentSelected: Narration._selected,
+    AgentDeselected: Narration._selected,
+    AgentChanged: Narration._changed,
 }

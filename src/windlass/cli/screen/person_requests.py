@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, TextIO
-
-import msgspec
+from typing import TextIO
 
 from windlass.cli.shell_lines import word
 from windlass.cli.terminal.text import WIDTH_UNBOUND, Paint, fold_lines, is_terminal, width_of
@@ -26,27 +24,15 @@ from windlass.events.tools.permissions import (
     WriteDetail,
 )
 from windlass.events.values.access import SandboxTerms
+from windlass.protocol.permission_words import changes, detail_text, json_text, terms_said
 from windlass.runtime.api.approvals import PermissionAsk
 from windlass.runtime.operate.open_requests import UnsettledCall
 
 from .labels import since
-from .sandbox_words import terms_said
 
 BAR = "│ "
 DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
 """By how a line of a difference begins."""
-CHANGES: dict[Changed, str] = {
-    "code": "the tool's code has changed",
-    "schema": "what the tool takes has changed",
-    "contract": "what the tool promises about running twice has changed",
-    "traits": "what the tool touches has changed",
-    "rules": "the rules that judge it have changed",
-    "mode": "the work mode has changed",
-    "grant": "the standing approval that covered it has ended",
-    "sandbox": "the sandbox that it would run in has changed",
-    "labels": "what is untrusted or private among what the model has seen has changed",
-}
-"""Why a request is put before a person again."""
 
 
 def permission_lines(event: PermissionRequested, paint: Paint) -> list[str]:
@@ -70,7 +56,11 @@ def permission_lines(event: PermissionRequested, paint: Paint) -> list[str]:
 
 def ask_lines(asked: PermissionAsk, paint: Paint) -> list[str]:
     """The same as an approver is asked, with what brought each label that the call would join."""
-    legs = [line for found, subject in asked.sources for line in barred(since(found, subject), paint.out, exact=True)]
+    legs = [
+        line
+        for provenance, subject in asked.sources
+        for line in barred(since(provenance, subject), paint.out, exact=True)
+    ]
     lines = asked_lines(
         asked.request_id,
         asked.tool,
@@ -136,16 +126,6 @@ def unsettled_lines(call: UnsettledCall, paint: Paint) -> list[str]:
     return [paint(head, "yellow"), *barred(given, paint.out, exact=True)]
 
 
-def json_text(given: Any) -> str:
-    """What a call is given, whole: a text as it is, an object as JSON."""
-    return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=2)
-
-
-def changes(changed: Sequence[Changed]) -> str:
-    """What has changed since a call was judged, in words."""
-    return ", ".join(CHANGES[what] for what in changed)
-
-
 def detail_lines(detail: AnyDetail, paint: Paint) -> list[str]:
     """What is to be done, whole, behind a bar; the lines of a difference in their colours."""
     text = detail_text(detail)
@@ -157,31 +137,6 @@ def detail_lines(detail: AnyDetail, paint: Paint) -> list[str]:
         colour = DIFF_COLOURS.get(line[:1], "")
         lines += [BAR + paint(row.removeprefix(BAR), colour) for row in barred(line, paint.out, exact=True)]
     return lines
-
-
-def detail_text(detail: AnyDetail) -> str:
-    """What is to be done, whole."""
-    if isinstance(detail, ToolDetail | HookDetail):
-        return json_text(detail.text or {} if detail.args is None else detail.args)
-    if isinstance(detail, ShellDetail):
-        return shell_text(detail)
-    if isinstance(detail, WriteDetail):
-        head = f"{detail.path}\n{detail.intention}\n" if detail.intention else f"{detail.path}\n"
-        return f"{head}{detail.diff or detail.new_content or ''}"
-    plain: dict[str, Any] = msgspec.to_builtins(detail)
-    return json.dumps({name: value for name, value in plain.items() if name != "kind"}, ensure_ascii=False, indent=2)
-
-
-BACKGROUND = {"background": "in the background", "detached": "in the background, also after the session has ended"}
-
-
-def shell_text(detail: ShellDetail) -> str:
-    """A command: before it where and how it runs if that is not as usual, after it what is said of it."""
-    head = f"in the folder {json.dumps(detail.cwd, ensure_ascii=False)}:\n" if detail.cwd != "." else ""
-    head += f"{BACKGROUND.get(detail.background, detail.background)}:\n" if detail.background else ""
-    said = f"\nintention, as the model says: {' '.join(detail.intention.split())}" if detail.intention.strip() else ""
-    warning = f"\nwarning: {detail.warning}" if detail.warning else ""
-    return f"{head}{detail.command}{said}{warning}"
 
 
 def question_lines(event: QuestionRequested, paint: Paint) -> list[str]:

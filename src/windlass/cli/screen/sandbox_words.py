@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from windlass.cli.terminal.visible_text import spelt
 
 if TYPE_CHECKING:
-    from windlass.events.values.access import SandboxTerms
     from windlass.kernel.state import State
 
 UNCONFINED = "unconfined"
@@ -23,16 +22,3 @@ def sandbox_said(state: State) -> str:
     sandbox = state.setup.options.sandbox
     runs = any(spec.kind == "shell" for spec in state.toolset.tools.values())
     return sandbox_name(sandbox) if runs or sandbox is not None else ""
-
-
-def terms_said(terms: SandboxTerms) -> str:
-    """Where a command would run, what holds it there, and what a yes would open."""
-    holds = [
-        "writes nothing outside of its folder" if terms.confines_files else "may write whatever you may",
-        "reaches nobody" if terms.confines_network else "may reach anybody",
-    ]
-    where = f"in the sandbox {terms.name}" if terms.confines_files or terms.confines_network else "in no sandbox"
-    lines = [f"{where}: it {' and '.join(holds)}"]
-    if terms.opened is not None:
-        lines.append(f"a yes lets it beyond that: {terms.access.said}")
-    return "\n".join(lines)

@@ -12,11 +12,14 @@ from windlass.events.questions import QuestionRequested
 from windlass.events.sessions import RewindReceived
 from windlass.events.tools.permissions import PermissionRequested
 from windlass.events.turns import ModelFailed
+from windlass.runtime.machines.machine_view import MachineView
 from windlass.runtime.operate.log_point import Point
 from windlass.runtime.operate.open_requests import Asker, asked_in_tree, unsettled_in_tree
+from windlass.store.base import IndexRow
 from windlass.tools.jobs.job_host import JobRow
 
 from . import labels, number_words, person_requests
+from .graphs import machine_lines
 from .job_lines import job_lines
 from .sandbox_words import sandbox_said
 
@@ -26,7 +29,15 @@ CREDENTIALS = "credentials"
 OUTCOMES = ("happened", "did_not_happen", "run_again")
 
 
-def about(point: Point, *, driver: str, inbox: int, forks: list[str], jobs: tuple[JobRow, ...]) -> list[str]:
+def about(
+    point: Point,
+    *,
+    driver: str,
+    inbox: int,
+    forks: list[str],
+    jobs: tuple[JobRow, ...],
+    machine: MachineView | None = None,
+) -> list[str]:
     """The session in a few lines. `driver` is whoever has it now, in figures; `jobs` are as they are here and now."""
     state, view, spent = point.state, point.overview, point.state.budget.spent
     rows = [
@@ -47,6 +58,11 @@ def about(point: Point, *, driver: str, inbox: int, forks: list[str], jobs: tupl
     rows += [("labels" if n == 0 else "", line) for n, line in enumerate(labels.lines(point))]
     if view.waiting_for == (CREDENTIALS,):
         rows.insert(2, ("why", refused(point)))
+    if machine is not None:
+        rows.append(("machine", machine_lines.stands(machine, point.waiting_words)))
+        rows += [("", f"so far: {machine_lines.progress_line(machine)}")] if machine.progress else []
+    elif view.stands:
+        rows.append(("workflow", one_line(view.stands, WHY_CHARS_MAX)))
     if driver and not state.active:
         rows.append(("open in", driver))
     if view.next_wake_ms is not None:
@@ -84,6 +100,12 @@ def state_of(point: Point, driver: str) -> str:
     state, view = point.state, point.overview
     if view.waiting_for:
         return f"{view.state}: waits for {', '.join(map(spelt, point.waiting_words or view.waiting_for))}"
+    if point.gone_to is not None:
+        place, name = point.gone_to
+        return f"left: it goes on as {spelt(name)} at {spelt(place)}"
+    if point.has_ended:
+        why = f": {one_line(state.losses.parked, WHY_CHARS_MAX)}" if state.losses.parked else ""
+        return f"ended, and the session that began it was told{why}"
     if view.state == "parked":
         return f"parked: {one_line(state.losses.parked, WHY_CHARS_MAX)}"
     if state.run.resumable and view.state == "idle":
@@ -93,20 +115,32 @@ def state_of(point: Point, driver: str) -> str:
     return view.state
 
 
-def how_to_go_on(point: Point, args: argparse.Namespace, *, held: bool, answered: bool, flow_id: str = "") -> list[str]:
-    """The command that makes a session go on which waits for nobody, or has its answer in the inbox. `flow_id` is the
-    workflow that it is, or belongs to."""
+def how_to_go_on(
+    point: Point, root: IndexRow, args: argparse.Namespace, *, held: bool, answered: bool, flow_id: str = ""
+) -> list[str]:
+    """The command that makes a session go on which waits for nobody, or has its answer in the inbox: whoever runs the
+    root of its tree drives it too. `flow_id` is the workflow that it is, or belongs to."""
     state, session = point.state, point.key.session
-    run = shell_lines.flow_of(flow_id, args) if flow_id else shell_lines.run_of(state.setup.agent.name, session, args)
+    run = (
+        shell_lines.flow_of(flow_id, args)
+        if flow_id
+        else shell_lines.run_of(root.agent or point.overview.agent, root.session, args)
+    )
     run = f"  {run}"
     name, at = shell_lines.word(session), shell_lines.at(args)
+    if point.has_ended:
+        return [f"  windlass show {shell_lines.word(root.session)}{at}", f"  windlass fork {name}{at}"]
+    if point.gone_to is not None:
+        return [f"  windlass fork {name}{at}"]
     if state.active:
         return [f"  windlass logs {name} -f{at}"] if held else [run]
     if answered or (point.overview.waiting_for and all(is_key(name) for name in point.overview.waiting_for)):
         return [run]
     if state.run.resumable or point.overview.next_wake_ms is not None or state.queue.waiting:
         return [f"  windlass wake {name}{at}", run]
-    return [f"  windlass flow show {shell_lines.word(flow_id)}{at}"] if flow_id else [f"{run} 'what to do now'"]
+    if flow_id:
+        return [f"  windlass flow show {shell_lines.word(flow_id)}{at}"]
+    return [f"{run} 'what to do now'"] if root.session == session else [run]
 
 
 def is_key(name: str) -> bool:

@@ -11,7 +11,7 @@ from . import number_words
 from .sandbox_words import sandbox_name
 
 if TYPE_CHECKING:
-    from windlass.events.values.specs import Limits
+    from windlass.events.values.setup import Limits
     from windlass.runtime.api.setup_summary import SetupSummary, ToolSetup
     from windlass.runtime.workspace.instruction_files import InstructionFile
 
@@ -22,6 +22,8 @@ TRUST = {True: "trusted", False: "not trusted", None: "as recorded"}
 def setup_lines(summary: SetupSummary) -> list[str]:
     """All of it, a section after the other; what is empty is left out."""
     lines = [f"agent {spelt(summary.agent)} · model {spelt(summary.model)} · {summary.mode} mode"]
+    if summary.specialist is not None:
+        lines.append(f"run by its specialist {spelt(summary.specialist)}")
     if summary.workspace is not None:
         lines.append(workspace_line(summary))
     if summary.sandbox is not None or any(tool.kind == "shell" for tool in summary.tools):

@@ -31,6 +31,7 @@ from windlass.events.runs import (
     WakeReceived,
 )
 from windlass.events.sessions import (
+    HandoffReceived,
     NoticeGiven,
     SessionForked,
     SessionImported,
@@ -63,7 +64,7 @@ from windlass.events.tools.permissions import (
     PermissionDenied,
     PermissionRequested,
 )
-from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.accounts import ChildGranted, ChildSettled, GrantReceived
 from windlass.events.trees.children import (
     ChildFinished,
     ChildMoved,
@@ -84,13 +85,14 @@ from windlass.events.turns import (
     TurnStarted,
 )
 from windlass.events.values.blocks import Text
+from windlass.events.values.setup import Limits
 from windlass.events.workspace import InstructionsRendered
+from windlass.protocol.permission_words import changes
 from windlass.protocol.view import Told, UnknownRecord
 from windlass.runtime.operate.item_text import blocks_text, prompt_text
 
 from . import labels, number_words
 from .changes import CHANGES
-from .person_requests import changes
 
 TEXT_MAX = 400
 """How much of a text a timeline shows; `--full` shows all."""
@@ -264,6 +266,12 @@ def _replied(view: Timeline, event: ModelReplied) -> str:
     return "\n".join(lines)
 
 
+def _more(limits: Limits) -> str:
+    """How much more a session may use."""
+    given = {name: most for name, most in msgspec.structs.asdict(limits).items() if most is not None}
+    return ", ".join(f"{most:,} {name}" for name, most in given.items())
+
+
 def _finished(view: Timeline, event: ToolFinished | ResultReceived | ChildFinished) -> str:
     content = event.body.content if event.body is not None else ()
     said = view.blocks(content) or ("done" if event.ok else "failed")
@@ -347,6 +355,7 @@ TELLERS: dict[type[Event], Teller] = {
     SessionStarted: ("session started", _started, "bold"),
     SessionResumed: ("session resumed", _resumed, "blue"),
     SessionForked: ("session forked", lambda v, e: f"from {spelt(e.origin_id)} at {e.at_seq}", "blue"),
+    HandoffReceived: ("handed over", lambda v, e: f"it goes on as {spelt(e.session)} at {spelt(e.to)}", "blue"),
     SessionImported: ("session imported", lambda v, e: f"{spelt(e.source)} where it was written", "blue"),
     SessionRewound: (
         "session rewound",
@@ -385,6 +394,8 @@ TELLERS: dict[type[Event], Teller] = {
     ChildFinished: ("child finished", _finished, "cyan"),
     ChildOpened: ("child opened", lambda v, e: spelt(e.child_id), "dim"),
     ChildMoved: ("child moved", lambda v, e: f"{spelt(e.child_id)}: {e.status}", "dim"),
+    ChildGranted: ("child granted", lambda v, e: f"{spelt(e.child_id)}: {_more(e.more)}", "dim"),
+    GrantReceived: ("granted", lambda v, e: _more(e.more), "dim"),
     ChildSettled: ("child settled", lambda v, e: spelt(e.child_id), "dim"),
     ChildStopped: ("child stopped", lambda v, e: spelt(e.child_id), "dim"),
     ChildTold: ("child told", lambda v, e: spelt(e.child_id), "dim"),

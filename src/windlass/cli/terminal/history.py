@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import stat
 from collections.abc import Mapping
 
 HISTORY_VARIABLE = "WINDLASS_HISTORY"
@@ -20,14 +21,16 @@ PRIVATE = 0o600
 
 
 def history_path(environ: Mapping[str, str] | None = None) -> pathlib.Path | None:
-    """Where the history is kept; None if it is turned off."""
+    """Where the history is kept; None if it is turned off, or if there is no home folder to keep it in."""
     env = os.environ if environ is None else environ
     wanted = env.get(HISTORY_VARIABLE, "")
     if wanted.lower() in ("off", "0", "no"):
         return None
     if wanted:
         return pathlib.Path(wanted).expanduser()
-    base = env.get("XDG_STATE_HOME") or str(pathlib.Path(env.get("HOME") or "~").expanduser() / ".local" / "state")
+    base = env.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser(env.get("HOME") or "~"), ".local", "state")
+    if base.startswith("~"):
+        return None  # no home folder is known
     return pathlib.Path(base) / "windlass" / "history"
 
 
@@ -57,7 +60,7 @@ class HistoryFile:
         if self._path is None:
             return
         try:
-            with self._path.open("rb") as file:
+            with os.fdopen(_opened(self._path, os.O_RDONLY), "rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - FILE_BYTES_MAX))
                 lines = file.read(FILE_BYTES_MAX).decode(errors="replace").splitlines()
         except OSError:
@@ -69,7 +72,7 @@ class HistoryFile:
     def _append(self, path: pathlib.Path, text: str) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE), "wb") as file:
+            with os.fdopen(_opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "wb") as file:
                 os.fchmod(file.fileno(), PRIVATE)
                 file.write(json.dumps(text).encode() + b"\n")
         except OSError:
@@ -86,9 +89,19 @@ class HistoryFile:
             return
 
 
+def _opened(path: pathlib.Path, flags: int) -> int:
+    """A regular file, opened; anything else is refused with an `OSError`, and never waited for: a pipe has no end until
+    somebody opens its other one."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK, PRIVATE)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{str(path)!r} is no regular file")
+    return descriptor
+
+
 def _entry(line: str) -> str:
     try:
-        found = json.loads(line)
+        entry = json.loads(line)
     except ValueError:
         return ""
-    return found[:ENTRY_MAX] if isinstance(found, str) else ""
+    return entry[:ENTRY_MAX] if isinstance(entry, str) else ""

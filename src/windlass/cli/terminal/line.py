@@ -162,13 +162,13 @@ class LineInput:
             self.buffer.complete_next()
             return
         document = self.buffer.document
-        found = list(self._completions.get_completions(document, CompleteEvent(completion_requested=True)))
-        if len(found) == 1:
-            self.buffer.apply_completion(found[0])
-        elif shared := get_common_complete_suffix(document, found):
+        completions = list(self._completions.get_completions(document, CompleteEvent(completion_requested=True)))
+        if len(completions) == 1:
+            self.buffer.apply_completion(completions[0])
+        elif shared := get_common_complete_suffix(document, completions):
             self._insert(shared)
-        elif found:
-            self.buffer.complete_state = CompletionState(document, found)
+        elif completions:
+            self.buffer.complete_state = CompletionState(document, completions)
 
 
 def _mark_left(document: Document) -> int:

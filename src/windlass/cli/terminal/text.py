@@ -73,25 +73,25 @@ def rows_at_edge(line: str, width: int) -> list[str]:
 
 def fold_lines(text: str, width: int) -> list[str]:
     """Lines of at most `width` columns, broken at spaces if there are some. Expects visible text."""
-    found: list[str] = []
+    lines: list[str] = []
     for line in text.expandtabs(len(TAB)).split("\n"):
-        found.extend(_fold(line, max(1, width)))
-    return found
+        lines.extend(_fold(line, max(1, width)))
+    return lines
 
 
 def _fold(line: str, width: int) -> list[str]:
     if len(line) <= width and cells(line) <= width:
         return [line]
-    found: list[str] = []
+    pieces: list[str] = []
     start = 0
     while start < len(line):
         end = _reach(line, start, width)
         space = line.rfind(" ", start + 1, end) if end < len(line) and line[end] != " " else -1
         if space > start:
             end = space
-        found.append(line[start:end])
+        pieces.append(line[start:end])
         start = end + 1 if end < len(line) and line[end] == " " else end
-    return found
+    return pieces
 
 
 def _reach(line: str, start: int, width: int) -> int:
@@ -120,8 +120,8 @@ def width_of(out: TextIO) -> int:
     """How wide a screen is; a fixed width if there is none."""
     if not is_terminal(out):
         return WIDTH_UNKNOWN
-    found = shutil.get_terminal_size((WIDTH_UNKNOWN, 24)).columns
-    return max(WIDTH_MIN, min(found, WIDTH_MAX))
+    columns = shutil.get_terminal_size((WIDTH_UNKNOWN, 24)).columns
+    return max(WIDTH_MIN, min(columns, WIDTH_MAX))
 
 
 def screen_width() -> int:
@@ -131,12 +131,13 @@ def screen_width() -> int:
 
 def tell(text: str, out: TextIO | None = None, *, indent: str = "  ") -> None:
     """Prints visible text: on a terminal wrapped between words, what follows a line's first piece indented; elsewhere
-    each line whole, for programs."""
+    each line whole, for programs. At once: a program that waits for it may be at the other end of a pipe, and a verb
+    that serves does not end."""
     out = out or sys.stdout
     lines = text.split("\n")
     if is_terminal(out):
         lines = [piece for line in lines for piece in hung(line, width_of(out), indent)]
-    put("\n".join(lines), out)
+    put("\n".join(lines), out, flush=True)
 
 
 def tell_json(value: Any) -> None:

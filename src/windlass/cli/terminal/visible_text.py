@@ -38,8 +38,8 @@ class _Shown(dict[int, str | int]):
     """What each character is shown as, learned as characters come."""
 
     def __missing__(self, code: int) -> str | int:
-        self[code] = found = code if harmless(code) else escaped(code)
-        return found
+        self[code] = spelling = code if harmless(code) else escaped(code)
+        return spelling
 
 
 def harmless(code: int) -> bool:
@@ -72,10 +72,10 @@ def visible(text: str, *, exact: bool = False) -> str:
     if not WITHIN.search(text):
         return text.translate(_shown)
     pieces, start = [], 0
-    for found in WITHIN.finditer(text):
-        if _belongs(text, found.start(), exact):
-            pieces += [text[start : found.start()].translate(_shown), found[0]]
-            start = found.end()
+    for mark in WITHIN.finditer(text):
+        if _belongs(text, mark.start(), exact):
+            pieces += [text[start : mark.start()].translate(_shown), mark[0]]
+            start = mark.end()
     return "".join((*pieces, text[start:].translate(_shown)))
 
 
@@ -119,9 +119,9 @@ def tame(line: str) -> str:
     if PLAIN.match(line):
         return line
     pieces, start = [], 0
-    for found in COLOURED.finditer(line):
-        pieces += [visible(line[start : found.start()]), found[0]]
-        start = found.end()
+    for colour in COLOURED.finditer(line):
+        pieces += [visible(line[start : colour.start()]), colour[0]]
+        start = colour.end()
     return "".join((*pieces, visible(line[start:])))
 
 

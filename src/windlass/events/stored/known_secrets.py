@@ -14,6 +14,7 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import UsageError
 
 T = TypeVar("T")
@@ -73,7 +74,7 @@ class KnownSecrets:
         for form in self._forms:
             for size in range(1, HEAD_BYTES + 1):
                 heads.setdefault(form[:size], []).append(form)
-        self._heads = {head: tuple(dict.fromkeys(found)) for head, found in heads.items()}
+        self._heads = {head: tuple(dict.fromkeys(head_forms)) for head, head_forms in heads.items()}
 
     @property
     def forms(self) -> tuple[bytes, ...]:
@@ -133,7 +134,7 @@ class KnownSecrets:
         clean = self.hidden(data)
         if clean is data:
             return value
-        return msgspec.json.decode(clean, type=type(value) if isinstance(value, msgspec.Struct) else object)  # type: ignore[return-value]
+        return known_types.decode(clean, type(value) if isinstance(value, msgspec.Struct) else object)  # type: ignore[return-value]
 
     def begun_at(self, data: bytes) -> int:
         """Where something begins that may yet become one of them; the end of the bytes if nothing does."""

@@ -1,8 +1,9 @@
 """The stored form of a log: one append is one JSON line, sealed by a hash chain.
 
-An append holds one fact and the decisions it caused. Each event is an array: its skeleton and, if it has content,
-the body and a salt. The chain covers the skeleton and a salted digest of the body, so a body can be replaced by a
-tombstone and the log still verifies. Nothing here knows what the events mean.
+An append holds one fact and the decisions it caused; one that begins a session may hold further facts, each with its
+decisions behind it. Each event is an array: its skeleton and, if it has content, the body and a salt. The chain covers
+the skeleton and a salted digest of the body, so a body can be replaced by a tombstone and the log still verifies.
+Nothing here knows what the events mean.
 """
 
 from __future__ import annotations

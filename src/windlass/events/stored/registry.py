@@ -80,7 +80,6 @@ PLANNED: dict[str, str] = {
     "memory.written": "memory: a fact was remembered beyond the session",
     "memory.queried": "memory: remembered facts were looked up",
     "memory.rejected": "memory: a write did not pass validation or policy",
-    "session.handed_off": "trees: the session went on elsewhere or came from elsewhere",
     "credential.rotated": "models: a credential was refreshed",
 }
 """Events that later parts will produce. They are documented as planned and not declared."""

@@ -11,7 +11,8 @@ from windlass.events.turns import Prepared
 from windlass.events.values.access import Access
 from windlass.events.values.blocks import BlobRef, JsonObject, ResultBlock, Value
 from windlass.events.values.failures import Failure
-from windlass.events.values.specs import Spawning, Trait
+from windlass.events.values.policy import Trait
+from windlass.events.values.setup import Spawning
 from windlass.events.workspace import FileChange
 
 from .permissions import Changed

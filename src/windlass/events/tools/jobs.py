@@ -23,8 +23,8 @@ class JobBody(Value, frozen=True, kw_only=True):
 
 class JobStarted(Fact, frozen=True, kw_only=True, tag="job.started"):
     """A command goes on in the background; this is the result of its call. `late` = it was to end within its time, and
-    did not; `detached` = it goes on when its session ends. Its id is derived from the call, so that it is started
-    once."""
+    did not; `detached` = it goes on when its session ends. Its id is derived from the call
+    and the attempt, so that each attempt starts at most one."""
 
     CATEGORY: ClassVar[Category] = "proc"
     call_id: str

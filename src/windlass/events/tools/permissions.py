@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from windlass.events.base import Category, Command, Decision, Fact, Nat
 from windlass.events.values.access import SandboxTerms
 from windlass.events.values.blocks import JsonObject, Value
-from windlass.events.values.specs import Grant, PermissionKind
+from windlass.events.values.policy import Grant, PermissionKind
 
 RequestKind = Literal[PermissionKind, "hook"]
 """What a request is about: what its call does, or that a hook wants a person asked."""

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from windlass.events.base import Category, Command, Decision, Nat
 from windlass.events.values.blocks import Value
-from windlass.events.values.specs import ToolSpec, ToolText
+from windlass.events.values.tools import ToolSpec, ToolText
 
 
 class ToolBody(Value, frozen=True, kw_only=True):

@@ -12,8 +12,9 @@ from windlass.events.base import Category, Command, Decision, Fact, Nat
 from windlass.events.commands import PromptBody
 from windlass.events.tools.calls import ResultBody
 from windlass.events.values.blocks import Value
+from windlass.events.values.failures import Failure
 from windlass.events.values.isolation import Isolation
-from windlass.events.values.specs import ChildContext, ChildMode, Limits
+from windlass.events.values.setup import ChildContext, ChildMode, Limits
 from windlass.events.values.usage import Usage
 
 ChildStatus = Literal["completed", "aborted", "timeout", "error"]
@@ -52,7 +53,7 @@ class ChildStarted(Decision, frozen=True, kw_only=True, tag="child.started"):
     """The specialist that it is run by; empty in older logs."""
     mode: ChildMode = "foreground"
     context: ChildContext = "fresh"
-    """What it begins with: its task alone, or its parent's history too."""
+    """What it knows of its parent: its task alone, its history too, or what it looks up there."""
     scope: str = ""
     """Its place below the root: the calls that lead to it."""
     depth: Nat = 0
@@ -106,6 +107,10 @@ class ChildFinished(Command, frozen=True, kw_only=True, tag="child.finished"):
     held: Used | None = None
     """What those below it that have not ended may still use: it stays set aside until `child.settled`. None if all of
     them have ended."""
+    failure: Failure | None = None
+    """Why it failed: the cause that lies deepest, its own or that of a session below it."""
+    failed_in: str = ""
+    """Where that was: the calls that lead from the root to the session that failed."""
     body: ChildBody | None = None
 
 

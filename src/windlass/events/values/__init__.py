@@ -1,1 +1,1 @@
-"""What events are made of: blocks, items, specs, failures, usage, ids."""
+"""What events are made of: blocks, items, setup, settings, policy, tools, failures, usage, ids."""

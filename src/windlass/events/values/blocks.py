@@ -14,6 +14,7 @@ JsonObject = dict[str, Any]
 INT_MAX = 2**63 - 1
 """The largest whole number that every form of a log can hold."""
 Nat = Annotated[int, msgspec.Meta(ge=0, le=INT_MAX)]
+Positive = Annotated[int, msgspec.Meta(gt=0, le=INT_MAX)]
 """A whole number that is not negative."""
 
 
@@ -292,16 +293,16 @@ def plain_text(blocks: tuple[AnyBlock, ...] | tuple[ResultBlock, ...] | tuple[Re
 
 def refs_in(value: Any) -> list[BlobRef]:
     """The blobs that a value refers to, however deep within it."""
-    found: list[BlobRef] = []
+    refs: list[BlobRef] = []
     waiting = [value]
     while waiting:
         part = waiting.pop()
         if isinstance(part, BlobRef):
-            found.append(part)
+            refs.append(part)
         elif isinstance(part, msgspec.Struct):
             waiting += [getattr(part, name) for name in part.__struct_fields__]
         elif isinstance(part, list | tuple):
             waiting += part
         elif isinstance(part, dict):
             waiting += part.values()
-    return found
+    return refs

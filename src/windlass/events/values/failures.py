@@ -198,9 +198,9 @@ def cause_of(failure: Failure | None) -> CauseKind:
     """The run's cause for a failure: tools and the model by class, the rest by kind."""
     if failure is None:
         return "unknown"
-    found = CAUSE_OF.get(failure.kind)
-    if found is not None:
-        return found
+    cause = CAUSE_OF.get(failure.kind)
+    if cause is not None:
+        return cause
     return "tool_failure" if failure.failure_class == "tool" else "model_failure"
 
 

@@ -103,15 +103,30 @@ def child_told_id(child: str, seq: int) -> str:
     return _of_child("told", child, seq)
 
 
+def child_grant_id(child: str, seq: int) -> str:
+    """The command by which a child gets what its parent granted it at this seq."""
+    return _of_child("granted", child, seq)
+
+
+def message_id(session: str, call: str) -> str:
+    """The command by which another session is told what a call of this one says."""
+    return _of_child("message", child_id(session, call))
+
+
 def below(call: str, name: str) -> str:
     """An id of a child, or of one below it, as the session knows it whose call the child carries out: the calls that
     lead there, a slash, the id."""
     return f"{call}~{name}" if "/" in name else f"{call}/{name}"
 
 
-def job_id(call: str) -> str:
-    """The background job that a call started."""
-    return f"j{call[1:]}"
+JOB_ID = r"j[0-9]{1,15}\.[0-9]{1,6}(\.[0-9]{1,6})?"
+"""What the id of a background job looks like."""
+
+
+def job_id(call: str, attempt: int = 1) -> str:
+    """The background job that an attempt of a call starts. Each attempt has its own: what the one before had started
+    may be there still, and is not started again under its name."""
+    return f"j{call[1:]}" if attempt <= 1 else f"j{call[1:]}.{attempt}"
 
 
 def idempotency_key(session: str, call: str) -> str:

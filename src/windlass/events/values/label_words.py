@@ -34,10 +34,10 @@ def is_private(label: str) -> bool:
 
 def strange(labels: Iterable[str]) -> str | None:
     """What is wrong with some labels, and how to mend it; None if nothing is."""
-    found = list(labels)
-    if len(found) > MOST:
-        return f"{len(found)} labels: at most {MOST}"
-    for label in found:
+    all_labels = list(labels)
+    if len(all_labels) > MOST:
+        return f"{len(all_labels)} labels: at most {MOST}"
+    for label in all_labels:
         if not isinstance(label, str) or len(label) > CHARS_MAX or not LABEL.fullmatch(label):
             shown = repr(label)[:CHARS_MAX]
             return (
@@ -48,10 +48,10 @@ def strange(labels: Iterable[str]) -> str | None:
 
 def checked(labels: Iterable[str]) -> tuple[str, ...]:
     """Labels as a caller gave them. Raises `UsageError` for one that is none."""
-    found = (labels,) if isinstance(labels, str) else tuple(dict.fromkeys(labels))
-    if wrong := strange(found):
+    words = (labels,) if isinstance(labels, str) else tuple(dict.fromkeys(labels))
+    if wrong := strange(words):
         raise UsageError(wrong)
-    return found
+    return words
 
 
 def sound(label: str) -> str:

@@ -30,13 +30,13 @@ class TraceContext(Value, frozen=True, kw_only=True):
 
 def trace_context(text: str) -> TraceContext | None:
     """The context in a `traceparent`; None if it is none. Of a newer version, the fields that this one has count."""
-    found = TRACEPARENT.match(text)
-    if found is None or found["version"] == "ff" or not int(found["trace"], 16) or not int(found["span"], 16):
+    match = TRACEPARENT.match(text)
+    if match is None or match["version"] == "ff" or not int(match["trace"], 16) or not int(match["span"], 16):
         return None
-    rest = text[found.end() :]
-    if rest and (found["version"] == "00" or not rest.startswith("-")):
+    rest = text[match.end() :]
+    if rest and (match["version"] == "00" or not rest.startswith("-")):
         return None
-    return TraceContext(trace_id=found["trace"], span_id=found["span"], flags=int(found["flags"], 16))
+    return TraceContext(trace_id=match["trace"], span_id=match["span"], flags=int(match["flags"], 16))
 
 
 def trace_id(root: str) -> str:

@@ -35,7 +35,7 @@ from windlass.kernel.parts.context import archive, compaction, history, prefix
 from windlass.kernel.parts.flows import growth, milestones, nodes
 from windlass.kernel.parts.machines import states
 from windlass.kernel.parts.tools import calls, gate, jobs, labels, repeats, toolset
-from windlass.kernel.parts.trees import worktrees
+from windlass.kernel.parts.trees import grants, worktrees
 
 if TYPE_CHECKING:
     from windlass.kernel.state import State
@@ -70,6 +70,7 @@ PARTS: tuple[Part, ...] = (
     children.PART,
     jobs.PART,
     worktrees.PART,
+    grants.PART,
     asks.PART,
     nodes.PART,
     states.PART,
@@ -97,6 +98,13 @@ def owed_by_people(things: Iterable[Open]) -> list[Open]:
 
 ASKED = ("permission", "question")
 """What is named before the rest."""
+
+
+def is_asked_anywhere(thing: Open) -> bool:
+    """Whether an open thing is a question that goes along with a session: it is asked wherever the session goes on, and
+    nothing is done about it in between. A client may be at work on a call of its own, and an outcome that nobody knows
+    is to be told where the call ran."""
+    return thing.by == "people" and thing.kind in ASKED
 
 
 def awaits_somebody(state: State) -> bool:

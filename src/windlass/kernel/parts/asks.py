@@ -38,13 +38,13 @@ from windlass.events.tools.permissions import (
 )
 from windlass.events.values.access import NO_ACCESS, Access
 from windlass.events.values.ids import grant_id
-from windlass.events.values.specs import Grant
+from windlass.events.values.policy import Grant
 from windlass.kernel.effects import AskPerson
 from windlass.kernel.part import Answers, Decisions, Open, Part, Row, Why, bounded
 from windlass.kernel.parts import runs
 from windlass.kernel.parts.machines import program as parked
 from windlass.kernel.parts.tools import calls, gate, kernel_tools, labels
-from windlass.kernel.parts.trees import worktrees
+from windlass.kernel.parts.trees import grants, worktrees
 from windlass.kernel.phases import ASKABLE, WORKING, Asked, AwaitingTools
 
 if TYPE_CHECKING:
@@ -195,8 +195,17 @@ def question_requested(state: State, event: QuestionRequested) -> None:
         kind="question",
         question_kind=event.kind,
         inside=event.inside,
-        tool=state.calls.by_id[event.call_id].tool if event.call_id else WORKTREE,
+        tool=state.calls.by_id[event.call_id].tool
+        if event.call_id
+        else grants.BUDGET
+        if event.question_id == state.grants.question
+        else WORKTREE,
     )
+
+
+def _about(state: State, event: QuestionRequested) -> str:
+    """What a question is about that no call asked."""
+    return grants.BUDGET if event.question_id == state.grants.question else WORKTREE
 
 
 def answer_received(state: State, event: AnswerReceived) -> None:
@@ -227,7 +236,7 @@ def session_resumed(state: State, event: SessionResumed) -> None:
 def carried_over(state: State, event: SessionForked | SessionImported) -> None:
     """What is asked by a running tool dies with it; all else may stay open in a fork, if nothing but people and tools
     was waited for."""
-    wanted = isinstance(event, SessionForked) and event.keeps_open
+    wanted = event.keeps_open if isinstance(event, SessionForked) else event.moved
     keeps = wanted and isinstance(state.phase, Asked | AwaitingTools)
     for ask in state.asks.open.values():
         ask.carried = ask.missed = keeps and not ask.inside and bool(ask.call_id)
@@ -351,7 +360,8 @@ def on_missed(state: State, fact: ApproverMissed) -> Decisions:
         return
     for ask in [ask for ask in state.asks.open.values() if ask.missed and not ask.inside]:
         if not ask.call_id:
-            yield from worktrees.on_nobody(state, ask.ask_id)
+            about_budget = ask.ask_id == state.grants.question
+            yield from grants.on_nobody(state) if about_budget else worktrees.on_nobody(state, ask.ask_id)
             continue
         call = state.calls.by_id[ask.call_id]
         yield calls.denied(call, "no_approver", "nobody is there to answer this in autopilot")

@@ -16,7 +16,8 @@ from windlass.events.changes import LimitsChanged
 from windlass.events.runs import RunStarted
 from windlass.events.sessions import SessionStarted
 from windlass.events.trees.children import Used
-from windlass.events.values.specs import Limits, ModelRef
+from windlass.events.values.models import ModelRef
+from windlass.events.values.setup import Limits
 from windlass.events.values.usage import Usage
 from windlass.kernel import parts
 from windlass.kernel.part import Decisions, Misfit, Part, Reserved, bounded
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 
 NO_LIMITS = Limits()
+SET_ASIDE = ("tokens", "cost_nanos", "turns", "calls", "children")
+"""What is set aside for a child."""
 OUTPUT_TOKENS_MIN = 256
 """A request that could not even write this much is not made."""
 TALLIED = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
@@ -161,6 +164,21 @@ def limits_changed(state: State, event: LimitsChanged) -> None:
     state.budget.limits, state.budget.run_limits = event.limits, event.run_limits
 
 
+def raised(limits: Limits, more: Limits) -> Limits:
+    """Limits with more added to those that there are; what is not limited stays so."""
+    sums = {}
+    for name in SET_ASIDE:
+        most, added = getattr(limits, name), getattr(more, name)
+        if most is not None and added is not None:
+            sums[name] = most + added
+    return msgspec.structs.replace(limits, **sums)
+
+
+def raise_limits(state: State, more: Limits) -> None:
+    """The session may use more than before."""
+    state.budget.limits = raised(state.budget.limits, more)
+
+
 def run_started(state: State, event: RunStarted) -> None:
     budget = state.budget
     budget.before_here = budget.spent.since(Spent())
@@ -177,6 +195,8 @@ def budget_warned(state: State, event: BudgetWarned) -> None:
 def budget_stopped(state: State, event: BudgetStopped) -> None:
     if not state.active:
         raise Misfit("no run is active")
+    if event.asks:
+        return
     runs.must_end(state, "budget", event.limit)
     if event.wrap_up:
         turns.wrap_up(state)

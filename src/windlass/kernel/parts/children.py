@@ -23,12 +23,6 @@ from windlass.events.errors import Refused
 from windlass.events.runs import (
     CancelReceived,
     InterruptReceived,
-    RunAsked,
-    RunCompleted,
-    RunFailed,
-    RunSlept,
-    RunStarted,
-    Terminal,
 )
 from windlass.events.sessions import SessionForked, SessionImported
 from windlass.events.trees.accounts import ChildSettled
@@ -37,40 +31,36 @@ from windlass.events.trees.children import (
     ChildMoved,
     ChildOpened,
     ChildStarted,
-    ChildStatus,
     ChildStopped,
     ChildTold,
     Used,
 )
-from windlass.events.values.failures import failure
 from windlass.events.values.ids import (
-    ID_CHARS_MAX,
     below,
     child_end_id,
     child_id,
-    child_moved_id,
     child_settled_id,
     child_stop_id,
     child_task_id,
     child_told_id,
 )
 from windlass.events.values.isolation import Isolation
-from windlass.events.values.specs import ChildContext, ChildMode, Limits, Origin
-from windlass.events.values.usage import Usage
+from windlass.events.values.setup import ChildContext, ChildMode, Limits, Origin
 from windlass.kernel.effects import StartChild
-from windlass.kernel.part import Decisions, Misfit, Open, Part, Reserved, Row, Send, Why
+from windlass.kernel.part import Decisions, Misfit, Open, Part, Row, Send, Why
 from windlass.kernel.parts import budgets, queue, runs
 from windlass.kernel.parts.flows import nodes
 from windlass.kernel.parts.tools import calls, jobs, labels
-from windlass.kernel.phases import STARTED, Asleep, Idle
+from windlass.kernel.parts.trees import child_shares, child_side
+from windlass.kernel.phases import STARTED
 
 if TYPE_CHECKING:
     from windlass.kernel.parts.tools.calls import Call
     from windlass.kernel.state import State
 
 TOLD_TOKENS = 24
-WELL = ("completed", "task_complete", "max_tokens", "refused")
-"""Ends of a run of the agent's own."""
+TOLD_BELOW = frozenset({ChildStarted, ChildStopped, ChildTold})
+"""What the children of a session hear of."""
 
 
 class Child(msgspec.Struct, kw_only=True, gc=False):
@@ -107,11 +97,12 @@ class Unsettled(msgspec.Struct, kw_only=True, gc=False):
 
 class Children(msgspec.Struct, kw_only=True, gc=False):
     """The children whose ends are awaited, by call; those that ended before the ones below them; the one that ended
-    last; and how many there were."""
+    last; why the last of those failed that did; and how many there were."""
 
     open: dict[str, Child] = {}
     unsettled: dict[str, Unsettled] = {}
     last: Child | None = None
+    cause: child_side.Cause | None = None
     count: int = 0
 
     @property
@@ -144,75 +135,15 @@ def rests(state: State, call: str) -> bool:
 
 def next_wake_ms(state: State) -> int | None:
     """When the first of the sleeping children that calls wait for goes on."""
-    times = [child.wake_at_ms for child in _waited_for(state) if child.status == "sleeping"]
+    times = [child.wake_at_ms for child in waited_for(state) if child.status == "sleeping"]
     return min([at_ms for at_ms in times if at_ms is not None], default=None)
 
 
-def _waited_for(state: State) -> Iterator[Child]:
+def waited_for(state: State) -> Iterator[Child]:
+    """The children that calls wait for."""
     for child in state.children.open.values():
         if child.mode == "foreground" and not child.stopping:
             yield child
-
-
-def full(slice: Limits) -> Used:
-    """All that was set aside for a child."""
-    return Used(
-        usage=Usage(input_tokens=slice.tokens or 0),
-        cost_nanos=slice.cost_nanos or 0,
-        turns=slice.turns or 0,
-        calls=slice.calls or 0,
-        children=slice.children or 0,
-    )
-
-
-# --- as a child ---------------------------------------------------------------------------------------------------
-
-
-def has_ended(state: State) -> bool:
-    """Whether the session is a child that has told its end. What was set aside for it is given back by then."""
-    return state.parent_id is not None and bool(state.run.run_id) and isinstance(state.phase, Idle)
-
-
-def owes_end(state: State) -> bool:
-    """Whether it is a child that has done nothing yet, so that no run of it can end."""
-    return state.parent_id is not None and not state.run.run_id
-
-
-def sleeps(state: State) -> bool:
-    """Whether it is a child that rests until a time. Its parent waits for its end, so that it cannot just stop."""
-    return state.parent_id is not None and isinstance(state.phase, Asleep)
-
-
-def orphaned(state: State) -> bool:
-    """Whether it is a child that has ended and left others at work."""
-    return has_ended(state) and any(
-        not child.stopping and child.mode != "detached" for child in state.children.open.values()
-    )
-
-
-def unsettled(state: State) -> bool:
-    """Whether somebody below may still use something that is not booked here. Who is detached was booked in full."""
-    here = state.children
-    return bool(here.unsettled) or any(child.mode != "detached" for child in here.open.values())
-
-
-def settles(state: State, events: list[Event]) -> bool:
-    """Whether a child that ended before those below it has just booked the last of them."""
-    booked = any(isinstance(event, ChildFinished | ChildSettled) for event in events)
-    return booked and has_ended(state) and not unsettled(state)
-
-
-def check_going_on(state: State, fact: Command) -> None:
-    """Raises `Refused` if the session is a child that has ended."""
-    if has_ended(state):
-        raise Refused("ended", "this child session has ended, and its budget with it: fork it to go on from here")
-
-
-def without_task(state: State, command: str, why: str) -> Decisions:
-    """A child that did not get its task ends at once."""
-    if owes_end(state) and command == child_task_id(state.session_id):
-        yield from runs.begin(state, "prompt")
-        yield from runs.fail(state, "error", failure("no_progress", why))
 
 
 # --- fold ---------------------------------------------------------------------------------------------------------
@@ -223,7 +154,7 @@ def child_started(state: State, event: ChildStarted) -> None:
     labels.begun(state, call)
     budgets.spend_child(state)
     if event.mode == "detached":
-        budgets.spend_below(state, full(event.slice))
+        budgets.spend_below(state, child_shares.full(event.slice))
     state.children.count += 1
     state.children.open[event.call_id] = Child(
         child_id=event.child_id,
@@ -263,10 +194,13 @@ def child_moved(state: State, event: ChildMoved) -> None:
 def child_finished(state: State, event: ChildFinished) -> None:
     child = state.children.open.pop(event.call_id)
     state.children.last = child
+    if event.failure is not None:
+        state.children.cause = child_side.Cause(failure=event.failure, scope=event.failed_in)
+        nodes.failed_below(state, event.call_id, str(state.children.cause))
     if event.labels:
         labels.meet(state, event.labels, event.call_id, child.tool)
     if child.mode != "detached":
-        used = event.used if event.used is not None else full(child.slice)
+        used = event.used if event.used is not None else child_shares.full(child.slice)
         budgets.spend_below(state, used)
         if event.held is not None:
             state.children.unsettled[event.call_id] = Unsettled(child=child, used=used, held=event.held)
@@ -284,6 +218,12 @@ def child_finished(state: State, event: ChildFinished) -> None:
             waits=waits,
         )
         queue.steer(state, told)
+
+
+def set_aside_more(state: State, call: str, more: Limits) -> None:
+    """A child may use more than was set aside for it when it was started."""
+    child = state.children.open[call]
+    child.slice = budgets.raised(child.slice, more)
 
 
 def child_settled(state: State, event: ChildSettled) -> None:
@@ -343,7 +283,7 @@ def on_moved(state: State, fact: ChildMoved) -> Decisions:
     """A run that rested as the child did goes on with it, or rests otherwise."""
     yield queue.done(fact.command_id)
     child = state.children.open[fact.call_id]
-    if not state.active and child in list(_waited_for(state)):
+    if not state.active and child in list(waited_for(state)):
         yield from runs.begin(state, "child", continues=True)
 
 
@@ -361,8 +301,8 @@ def on_finished(state: State, fact: ChildFinished) -> Decisions:
 def start(state: State, call: Call) -> Decisions:
     """The intent to have a child carry out a call; or why none may be started."""
     spawning = call.spawning
-    slice = share_for(state, call)
-    if why := refusal(state, call, slice):
+    slice = child_shares.share_for(state, call)
+    if why := child_shares.refusal(state, call, slice):
         yield calls.denied(call, "budget", why)
         return
     origin = "" if state.parent_id is None else f"{state.scope}~"
@@ -379,58 +319,6 @@ def start(state: State, call: Call) -> Decisions:
         slice=slice,
         isolation=spawning.isolation if spawning is not None else None,
     )
-
-
-def share_for(state: State, call: Call) -> Limits:
-    """What a child may use: its share of what is left, with one for each spawn that waits and one for the session
-    itself; or less, if less was asked for."""
-    waiting = sum(other.status == "allowed" and _spawns(state, other) for other in state.calls.by_id.values())
-    asked = call.spawning.limits if call.spawning is not None else None
-    others = 1 if state.flow.graph is None else state.flow.unbegun
-    if asked is None:
-        return budgets.share_of(state, waiting + others)
-    return narrower(budgets.share_of(state, 1), asked)
-
-
-def narrower(one: Limits, other: Limits) -> Limits:
-    """The lower of each limit."""
-    found = {}
-    for name in Limits.__struct_fields__:
-        given = [most for most in (getattr(one, name), getattr(other, name)) if most is not None]
-        found[name] = min(given, default=None)
-    return Limits(**found)
-
-
-def _spawns(state: State, call: Call) -> bool:
-    spec = state.toolset.tools.get(call.tool)
-    return spec is not None and spec.runs == "child"
-
-
-def is_full(state: State) -> bool:
-    """Whether as many children are open as may be."""
-    return len(state.children.open) >= state.setup.settings.children_open_max
-
-
-def refusal(state: State, call: Call, slice: Limits) -> str:
-    """Why no child may be started now; empty if one may."""
-    settings, here = state.setup.settings, state.children
-    depths = [settings.children_depth_max]
-    depths += [limits.depth for _, limits, _ in budgets.scopes(state) if limits.depth is not None]
-    if state.depth + 1 > min(depths):
-        return f"child sessions may go {min(depths)} deep, and this one would be at depth {state.depth + 1}"
-    if is_full(state):
-        return f"{len(here.open)} child sessions are open already; wait for one of them"
-    if here.count >= settings.children_max:
-        return f"this session has started {here.count} child sessions, and may start no more"
-    if len(child_id(state.session_id, call.call_id)) > ID_CHARS_MAX:
-        return f"the ids of sessions have {ID_CHARS_MAX} characters at the most, and a child's would have more"
-    for _, limits, spent in budgets.scopes(state):
-        if limits.children is not None and limits.children - spent.children - budgets.held(state).children < 1:
-            return "no child sessions are left in the budget"
-    for name in ("tokens", "cost_nanos", "turns", "calls", "time_ms"):
-        if getattr(slice, name) == 0:
-            return f"nothing is left of the budget to give to a child ({name})"
-    return ""
 
 
 def stop(state: State, why: Why) -> Decisions:
@@ -496,20 +384,18 @@ def opens(state: State) -> Iterator[Open]:
             yield Open(kind="child", open_id=child.child_id, by=by, seq=child.seq, tool=child.tool)  # type: ignore[arg-type]
 
 
-def reserves(state: State) -> Reserved:
-    """What the open children may still use, and those below children that have ended."""
-    here = state.children
-    if not here.open and not here.unsettled:
-        return Reserved()
-    slices = [child.slice for child in here.open.values() if child.mode != "detached"]
-    below = [child.held for child in here.unsettled.values()]
-    return Reserved(
-        tokens=sum(slice.tokens or 0 for slice in slices) + sum(held.usage.total_tokens for held in below),
-        cost_nanos=sum(slice.cost_nanos or 0 for slice in slices) + sum(held.cost_nanos for held in below),
-        calls=sum(slice.calls or 0 for slice in slices) + sum(held.calls for held in below),
-        turns=sum(slice.turns or 0 for slice in slices) + sum(held.turns for held in below),
-        children=sum(slice.children or 0 for slice in slices) + sum(held.children for held in below),
-    )
+def behind(state: State) -> Iterator[str]:
+    """A child goes on in this store, whatever it waits for and whoever waits for it."""
+    for child in state.children.open.values():
+        yield not_over(child.child_id, child.agent)
+    for before in state.children.unsettled.values():
+        yield f"below child session {before.child.child_id} some are not over: wait for them, or cancel them first"
+
+
+def not_over(child: str, agent: str) -> str:
+    """What is said of a child that keeps its session from going elsewhere."""
+    named = f"{child} ({agent})" if agent else child
+    return f"child session {named} is not over: answer what it asks, wait for its end, or cancel it first"
 
 
 # --- messages -----------------------------------------------------------------------------------------------------
@@ -518,18 +404,23 @@ def reserves(state: State) -> Reserved:
 def tells(state: State, first_seq: int, events: list[Event]) -> Iterator[Send]:
     """What an append says to the session's children and to its parent."""
     for seq, event in enumerate(events, start=first_seq):
-        if isinstance(event, ChildStarted) and event.agent:
-            call = state.calls.by_id[event.call_id]
-            args_seq = call.source_seq if call.changed_seq is None else call.changed_seq
-            yield Send(event.child_id, _task(state, event), args_seq, creates=True)
-        elif isinstance(event, ChildStopped):
-            yield Send(event.child_id, _stop(state, event, seq), creates=True)
-        elif isinstance(event, ChildTold):
-            said = _said(state, child_told_id(event.child_id, seq))
-            steered = msgspec.structs.replace(said, behavior="steer", body=event.body)
-            yield Send(event.child_id, steered)
+        if type(event) in TOLD_BELOW:
+            yield from _to_child(state, seq, event)
     if state.parent_id is not None:
-        yield from _to_parent(state, first_seq, events)
+        yield from child_side.to_parent(state, first_seq, events)
+
+
+def _to_child(state: State, seq: int, event: Event) -> Iterator[Send]:
+    if isinstance(event, ChildStarted) and event.agent:
+        call = state.calls.by_id[event.call_id]
+        args_seq = call.source_seq if call.changed_seq is None else call.changed_seq
+        yield Send(event.child_id, _task(state, event), args_seq, creates=True)
+    elif isinstance(event, ChildStopped):
+        yield Send(event.child_id, _stop(state, event, seq), creates=True)
+    elif isinstance(event, ChildTold):
+        said = _said(state, child_told_id(event.child_id, seq))
+        steered = msgspec.structs.replace(said, behavior="steer", body=event.body)
+        yield Send(event.child_id, steered)
 
 
 def _said(state: State, command_id: str) -> PromptReceived:
@@ -550,92 +441,6 @@ def _stop(state: State, event: ChildStopped, seq: int) -> Command:
     return kind(command_id=name, actor=f"session:{state.session_id}", auth="none", reason="its parent was stopped")
 
 
-def _to_parent(state: State, first_seq: int, events: list[Event]) -> Iterator[Send]:
-    """How a child gets on, as it is behind the append: a run that began and ended in it is no news."""
-    last, seq = None, first_seq
-    for at, event in enumerate(events, start=first_seq):
-        if isinstance(event, Terminal | RunStarted):
-            last, seq = event, at
-    if state.parent_id is None:
-        return
-    if last is None and settles(state, events):
-        yield Send(state.parent_id, _settled(state))
-    if isinstance(last, RunAsked):
-        yield _moved(state, seq, "asked", waiting_for=last.waiting_for)
-    elif isinstance(last, RunSlept):
-        yield _moved(state, seq, "sleeping", wake_at_ms=last.wake_at_ms)
-    elif isinstance(last, Terminal):
-        yield Send(state.parent_id, _finished(state, seq, last), state.turn.last_reply_seq)
-    elif isinstance(last, RunStarted) and last.continues is not None:
-        yield _moved(state, seq, "working")
-
-
-def _moved(state: State, seq: int, status: str, **more: object) -> Send:
-    assert state.parent_id is not None
-    moved = ChildMoved(
-        command_id=child_moved_id(state.session_id, seq),
-        actor=f"session:{state.session_id}",
-        auth="none",
-        child_id=state.session_id,
-        call_id=origin_of(state.session_id),
-        child_seq=seq,
-        status=status,  # type: ignore[arg-type]
-        **more,  # type: ignore[arg-type]
-    )
-    return Send(state.parent_id, moved)
-
-
-def _finished(state: State, seq: int, end: Terminal) -> ChildFinished:
-    return ChildFinished(
-        command_id=child_end_id(state.session_id),
-        actor=f"session:{state.session_id}",
-        auth="none",
-        child_id=state.session_id,
-        call_id=origin_of(state.session_id),
-        ok=isinstance(end, RunCompleted) and end.stop in WELL,
-        labels=end.labels,
-        status=status_of(end),
-        child_seq=seq,
-        used=budgets.used_up(state, apart=reserves(state)),
-        held=_held_below(state) if unsettled(state) else None,
-    )
-
-
-def _held_below(state: State) -> Used:
-    aside = reserves(state)
-    return Used(
-        usage=Usage(input_tokens=aside.tokens),
-        cost_nanos=aside.cost_nanos,
-        turns=aside.turns,
-        calls=aside.calls,
-        children=aside.children,
-    )
-
-
-def _settled(state: State) -> ChildSettled:
-    return ChildSettled(
-        command_id=child_settled_id(state.session_id),
-        actor=f"session:{state.session_id}",
-        auth="none",
-        child_id=state.session_id,
-        call_id=origin_of(state.session_id),
-        child_seq=state.seq,
-        used=budgets.used_up(state, apart=reserves(state)),
-    )
-
-
-def status_of(end: Terminal) -> ChildStatus:
-    """How a child came to its end, in a word."""
-    if isinstance(end, RunCompleted):
-        return "completed" if end.stop in WELL else "timeout" if end.stop == "time_budget" else "error"
-    return "error" if isinstance(end, RunFailed) else "aborted"
-
-
-def origin_of(child: str) -> str:
-    """The call that a child session carries out, by the child's id."""
-    return child.rpartition("~")[2]
-
-
 PART = Part(
     name="children",
     facts={
@@ -650,6 +455,7 @@ PART = Part(
     keeps=lambda state: state.children.kept,
     owes=owes,
     opens=opens,
-    reserves=reserves,
+    reserves=child_shares.reserves,
+    behind=behind,
     tells=tells,
 )

@@ -18,7 +18,7 @@ from windlass.events.sessions import SessionResumed
 from windlass.events.values.failures import failure
 from windlass.kernel.part import Decisions, Part
 from windlass.kernel.parts import runs
-from windlass.kernel.parts.tools import calls
+from windlass.kernel.parts.tools import open_calls
 
 if TYPE_CHECKING:
     from windlass.kernel.state import State
@@ -80,7 +80,7 @@ def taken_over(state: State, fact: SessionResumed) -> Decisions:
     told = f"{state.losses.count} owners in a row were lost while it worked{_running(state)}: {fact.lost}"
     why = failure("internal", told[:WHY_CHARS_MAX], code=PARKED)
     yield from runs.stop_all(state, "interrupted")
-    if calls.unsettled(state):
+    if open_calls.unsettled(state):
         yield from runs.ask_first(state, why)
     else:
         yield from runs.fail(state, "error", why)

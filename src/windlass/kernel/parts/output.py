@@ -13,7 +13,7 @@ import msgspec
 
 from windlass.events.runs import RunStarted
 from windlass.events.turns import ModelReplied, OutputExtracted, OutputFailed, OutputRejected
-from windlass.events.values.specs import ItemRef
+from windlass.events.values.setup import ItemRef
 from windlass.kernel.part import Decisions, Part
 from windlass.kernel.parts import runs, turns
 from windlass.kernel.parts.context import history

@@ -21,12 +21,14 @@ from windlass.events.errors import Refused
 from windlass.events.hooks import HookRuled
 from windlass.events.runs import RunStarted
 from windlass.events.values.ids import prompt_id
-from windlass.events.values.specs import ItemRef, RunOptions
+from windlass.events.values.setup import ItemRef, RunOptions
 from windlass.kernel import parts
 from windlass.kernel.part import Decisions, Part, Row
-from windlass.kernel.parts import children, retries, runs
+from windlass.kernel.parts import retries, runs
 from windlass.kernel.parts.context import history
+from windlass.kernel.parts.flows import nodes
 from windlass.kernel.parts.tools import labels
+from windlass.kernel.parts.trees import child_side
 from windlass.kernel.phases import STARTED, Asked, Asleep
 
 if TYPE_CHECKING:
@@ -125,6 +127,9 @@ def take_next(state: State) -> Decisions:
 
 
 def prompt_received(state: State, event: PromptReceived) -> None:
+    if state.flow.graph is not None:
+        nodes.task_received(state, event)
+        return
     state.queue.inputs[state.seq] = Input(
         seq=state.seq,
         kind="user",
@@ -195,7 +200,7 @@ def run_started(state: State, event: RunStarted) -> None:
 
 
 def check_prompt(state: State, fact: PromptReceived) -> None:
-    children.check_going_on(state, fact)
+    child_side.check_going_on(state, fact)
     waiting = sum(given.kind == "user" for given in state.queue.inputs.values())
     if waiting >= state.setup.settings.queue_max:
         raise Refused("queue_full", f"{waiting} prompts wait already: answer or edit the queue first")
@@ -210,10 +215,13 @@ def on_prompt(state: State, fact: PromptReceived) -> Decisions:
     name = prompt_id(state.seq)
     for ruling in fact.hooks:
         yield HookRuled(ruling=ruling)
+    if state.flow.graph is not None:
+        yield from begin_flow(state, fact)
+        return
     if any(ruling.denies for ruling in fact.hooks):
         yield QueueChanged(operation="dropped", prompt_ids=(name,))
         yield done(fact.command_id, "denied by a hook")
-        yield from children.without_task(state, fact.command_id, "a hook denied its task")
+        yield from child_side.without_task(state, fact.command_id, "a hook denied its task")
         return
     on_busy = state.setup.settings.on_busy
     steers = fact.behavior == "steer" or (fact.behavior is None and on_busy == "steer")
@@ -233,6 +241,15 @@ def on_prompt(state: State, fact: PromptReceived) -> Decisions:
         yield from retries.drop(state)
         goes_on = isinstance(state.phase, Asleep | Asked)
         yield from runs.begin(state, "prompt", this, continues=goes_on, options=fact.options, trace=fact.trace)
+
+
+def begin_flow(state: State, fact: PromptReceived) -> Decisions:
+    """A workflow that is a child begins with its task."""
+    if any(ruling.denies for ruling in fact.hooks):
+        yield done(fact.command_id, "denied by a hook")
+        yield from child_side.without_task(state, fact.command_id, "a hook denied its task")
+    else:
+        yield from runs.begin(state, "flow", (fact.command_id,), trace=fact.trace)
 
 
 def check_edited(state: State, fact: QueueEdited) -> None:
@@ -259,7 +276,7 @@ def on_edited(state: State, fact: QueueEdited) -> Decisions:
 
 
 def on_refused(state: State, fact: CommandRefused) -> Decisions:
-    yield from children.without_task(state, fact.command_id, f"its task was refused: {fact.message}")
+    yield from child_side.without_task(state, fact.command_id, f"its task was refused: {fact.message}")
 
 
 def forked(state: State) -> Decisions:

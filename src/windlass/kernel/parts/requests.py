@@ -33,14 +33,14 @@ from windlass.events.sessions import SessionForked, SessionResumed
 from windlass.events.turns import ModelAsked, ModelDropped, ModelFailed, ModelReplied, ModelRequested
 from windlass.events.values.failures import Failure
 from windlass.events.values.ids import request_id
-from windlass.events.values.specs import ItemRef
+from windlass.events.values.setup import ItemRef
 from windlass.events.values.usage import ASIDE, Lane, Price, Usage
 from windlass.kernel.effects import CallModel
 from windlass.kernel.part import Decisions, Misfit, Open, Part, Reserved, Row
 from windlass.kernel.parts import budgets, output, retries, runs, turns
 from windlass.kernel.parts.context import compaction, history, prefix
-from windlass.kernel.parts.tools import calls
-from windlass.kernel.phases import WORKING, AwaitingModel, Compacting
+from windlass.kernel.parts.tools import call_proposals
+from windlass.kernel.phases import ACTIVE, WORKING, AwaitingModel, Compacting
 
 if TYPE_CHECKING:
     from windlass.kernel.state import State
@@ -114,7 +114,7 @@ def room_made(state: State) -> None:
 
 
 def model_requested(state: State, event: ModelRequested) -> None:
-    if not state.active:
+    if type(state.phase) not in ACTIVE:
         raise Misfit("no run is active")
     lane = event.lane
     here = state.requests
@@ -288,7 +288,7 @@ def on_replied(state: State, fact: ModelReplied) -> Decisions:
     if isinstance(state.phase, Compacting):
         yield from compaction.finish(state, fact, seq)
         return
-    yield from calls.propose(state, fact, seq)
+    yield from call_proposals.propose(state, fact, seq)
     if not fact.calls and not fact.empty:
         yield from output.check_output(state, fact, seq)
 

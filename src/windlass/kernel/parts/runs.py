@@ -36,14 +36,14 @@ from windlass.events.sessions import SessionRewound
 from windlass.events.timers import TimerCancelled
 from windlass.events.values.failures import Failure, StopReason, cause_of
 from windlass.events.values.ids import run_id
-from windlass.events.values.specs import RunOptions
+from windlass.events.values.setup import RunOptions
 from windlass.events.values.traces import TraceContext, inside
 from windlass.kernel import parts
 from windlass.kernel.part import Decisions, Misfit, Part, Row, Why
-from windlass.kernel.parts import children, queue, retries, timers, turns
+from windlass.kernel.parts import queue, retries, timers, turns
 from windlass.kernel.parts.machines import states
-from windlass.kernel.parts.tools import calls, jobs, labels
-from windlass.kernel.parts.trees import worktrees
+from windlass.kernel.parts.tools import jobs, labels, open_calls
+from windlass.kernel.parts.trees import child_side, grants, worktrees
 from windlass.kernel.phases import STARTED, Asked, Asleep, AwaitingTools, BackingOff, Between, Idle
 
 if TYPE_CHECKING:
@@ -98,8 +98,14 @@ class Run(msgspec.Struct, kw_only=True, gc=False):
 
 def between(state: State) -> None:
     """Where an active run is when no request is out: in its turn, with what a person runs meanwhile, or between."""
-    waits = state.turn.open or state.calls.by_id or state.flow.graph is not None
-    waits = waits or state.machine.status == "computing" or worktrees.holds_up(state)
+    waits = (
+        state.turn.open
+        or state.calls.by_id
+        or state.flow.graph is not None
+        or state.machine.status == "computing"
+        or worktrees.holds_up(state)
+        or grants.holds_up(state)
+    )
     state.phase = AWAITING_TOOLS if waits else BETWEEN
 
 
@@ -122,9 +128,9 @@ def goes_on(state: State) -> None:
         state.run.stop = None
 
 
-def traced(state: State, name: str, attempt: int = 1) -> TraceContext:
-    """The trace context of a request or a call of the current run, by its id."""
-    return inside(state.run.trace, state.root_id or state.session_id, state.session_id, name, attempt)
+def traced(state: State, name: str, attempt: int = 1, *, run: Run | None = None) -> TraceContext:
+    """The trace context of a request or a call of a run, by its id; of the current run unless another is given."""
+    return inside((run or state.run).trace, state.root_id or state.session_id, state.session_id, name, attempt)
 
 
 # --- fold ---------------------------------------------------------------------------------------------------------
@@ -252,7 +258,7 @@ def stop_all(state: State, why: Why) -> Decisions:
 def interrupt(state: State, stop: StopReason = "user_abort") -> Decisions:
     """Stops the active run; it may be resumed. The queue is held until the next command."""
     yield from stop_all(state, "interrupted")
-    if calls.unsettled(state):
+    if open_calls.unsettled(state):
         yield from ask_first(state)
         return
     yield from queue.keep_inputs(state)
@@ -263,7 +269,7 @@ def interrupt(state: State, stop: StopReason = "user_abort") -> Decisions:
 def cancel(state: State) -> Decisions:
     """Closes the active run for good."""
     yield from stop_all(state, "cancelled")
-    if calls.unsettled(state):
+    if open_calls.unsettled(state):
         yield from ask_first(state)
         return
     yield from queue.keep_inputs(state)
@@ -315,11 +321,11 @@ def on_interrupt(state: State, fact: InterruptReceived) -> Decisions:
         yield from begin(state, "interrupt", continues=True)
         yield from interrupt(state)
         yield queue.done(fact.command_id)
-    elif children.owes_end(state):
+    elif child_side.owes_end(state):
         yield from begin(state, "interrupt")
         yield from interrupt(state)
         yield queue.done(fact.command_id)
-    elif children.sleeps(state):
+    elif child_side.sleeps(state):
         yield from retries.drop(state)
         yield from begin(state, "interrupt", continues=True)
         yield from interrupt(state)
@@ -335,7 +341,7 @@ def on_interrupt(state: State, fact: InterruptReceived) -> Decisions:
 def on_cancel(state: State, fact: CancelReceived) -> Decisions:
     if fact.jobs:
         yield from jobs.stop_all(state)
-    if not state.active and (state.run.resumable or children.owes_end(state) or any(parts.opens(state))):
+    if not state.active and (state.run.resumable or child_side.owes_end(state) or any(parts.opens(state))):
         yield from retries.drop(state)
         yield from begin(state, "cancel", continues=True)
     if state.active:
@@ -348,7 +354,7 @@ def on_cancel(state: State, fact: CancelReceived) -> Decisions:
 PART = Part(
     name="runs",
     facts={
-        WakeReceived: Row(when=STARTED, check=children.check_going_on, then=on_wake),
+        WakeReceived: Row(when=STARTED, check=child_side.check_going_on, then=on_wake),
         InterruptReceived: Row(when=STARTED, then=on_interrupt),
         CancelReceived: Row(when=STARTED, then=on_cancel),
     },

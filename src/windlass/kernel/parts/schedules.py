@@ -170,7 +170,8 @@ def on_received(state: State, fact: ScheduleReceived) -> Decisions:
 
 def on_computed(state: State, fact: ScheduleComputed) -> Decisions:
     plan = state.schedule.plan
-    assert plan is not None, "only a schedule is worked out"
+    if plan is None:
+        return
     late = [at for at in fact.due if fact.until_ms - at > plan.grace_ms]
     timely = list(fact.due[len(late) :])
     made_up = made_up_for(plan, late, timely)
@@ -212,14 +213,16 @@ def owes(state: State) -> Iterable[ComputeTimes | BeginOccurrence]:
     here = state.schedule
     if here.plan is None:
         return ()
-    found: list[ComputeTimes | BeginOccurrence] = []
+    effects: list[ComputeTimes | BeginOccurrence] = []
     if wants_times(state):
-        found.append(ComputeTimes(effect_id=f"times:{here.since_ms}", since_ms=here.since_ms))
+        effects.append(ComputeTimes(effect_id=f"times:{here.since_ms}", since_ms=here.since_ms))
     for each in here.open.values():
-        found.append(BeginOccurrence(effect_id=each.occurrence_id, occurrence_id=each.occurrence_id, at_ms=each.at_ms))
+        effects.append(
+            BeginOccurrence(effect_id=each.occurrence_id, occurrence_id=each.occurrence_id, at_ms=each.at_ms)
+        )
         if here.plan.overlap != "allow":
             break  # one after the other: whether the one before is still at work is asked of each
-    return found
+    return effects
 
 
 def opens(state: State) -> Iterable[Open]:

@@ -3,6 +3,7 @@
 session.started ──▶ (work) ──▶ session.resumed   a new owner, under a newer epoch
                            ──▶ session.forked    another session, from here on
                            ──▶ session.imported  a copy of it, in another store or under another name
+                           ──▶ handoff.received  it goes on in another store, and never again in this one
                            ──▶ session.shut_down its totals are told; it may be resumed later
 """
 
@@ -16,6 +17,7 @@ from windlass.events.runs import RunInterrupted
 from windlass.events.sessions import (
     CodeTotals,
     ContentErased,
+    HandoffReceived,
     ModelTotals,
     NoticeGiven,
     SessionForked,
@@ -25,15 +27,19 @@ from windlass.events.sessions import (
     SessionStarted,
     SessionTotalled,
 )
-from windlass.events.values.specs import Policy
+from windlass.events.values.ids import prompt_id
+from windlass.events.values.policy import Policy
 from windlass.kernel import parts
 from windlass.kernel.part import Decisions, Misfit, Part, Row
-from windlass.kernel.parts import runs
+from windlass.kernel.parts import queue, runs
 from windlass.kernel.parts.tools import toolset
-from windlass.kernel.phases import NEW, STARTED, Asked, Idle, New
+from windlass.kernel.phases import COPIED, LEAVING, NEW, STARTED, Asked, Idle, Left, New
 
 if TYPE_CHECKING:
     from windlass.kernel.state import State
+
+
+PLACE_CHARS_MAX = 1_000
 
 
 def session_started(state: State, event: SessionStarted) -> None:
@@ -57,12 +63,40 @@ def session_forked(state: State, event: SessionForked) -> None:
     state.session_id = event.session_id
     state.epoch = event.epoch
     state.parent_id = None
+    back(state)
 
 
 def session_imported(state: State, event: SessionImported) -> None:
     state.session_id = event.session_id
     state.epoch = event.epoch
     state.parent_id = None
+    back(state)
+
+
+def handed_over(state: State, event: HandoffReceived) -> None:
+    state.phase = Left(
+        to=event.to, session=event.session, command_id=event.command_id, asked=isinstance(state.phase, Asked)
+    )
+
+
+def back(state: State) -> None:
+    """A log that continues one which was handed over is where that one was before."""
+    if isinstance(state.phase, Left):
+        state.phase = Asked() if state.phase.asked else Idle()
+
+
+def check_handoff(state: State, fact: HandoffReceived) -> None:
+    if not fact.to.strip() or not fact.session or max(len(fact.to), len(fact.session)) > PLACE_CHARS_MAX:
+        raise Refused("malformed", f"say where it goes on and as what, each in at most {PLACE_CHARS_MAX} characters")
+    if state.parent_id is not None or state.schedule.plan is not None or state.flow.graph is not None:
+        raise Refused("not_alone", "children, schedules and workflows are not handed over: only sessions of their own")
+    if waiting := [seq for seq, given in state.queue.inputs.items() if given.kind == "user"]:
+        raise Refused("busy", f"prompt {prompt_id(waiting[0])} waits for its turn: let it run, or drop it first")
+    for behind in parts.TABLES.behind:
+        for words in behind(state):
+            raise Refused("busy", words)
+    if busy := [thing for thing in parts.opens(state) if not parts.is_asked_anywhere(thing)]:
+        raise Refused("busy", f"{busy[0].kind} {busy[0].open_id} is not over: wait for it, or end it first")
 
 
 def check_resumed(state: State, fact: SessionResumed) -> None:
@@ -80,7 +114,7 @@ def on_imported(state: State, fact: SessionImported) -> Decisions:
     """What was allowed elsewhere is not allowed here: the agent that is bound next says anew what may be done."""
     if state.gate.policy != Policy():
         yield PolicyChanged(policy=Policy())
-    if state.setup.mode != "interactive":
+    if state.setup.mode != "interactive" and not (fact.moved and state.setup.mode == "plan"):
         yield ModeChanged(previous=state.setup.mode, mode="interactive", reason="resume")
     yield from on_carried_over(state, fact)
     if mounted := tuple(name for name, spec in state.toolset.tools.items() if spec.runs == "client"):
@@ -114,6 +148,10 @@ def on_carried_over(state: State, fact: SessionForked | SessionImported) -> Deci
         yield runs.ended(state, RunInterrupted, "superseded")
 
 
+def on_handed_over(state: State, fact: HandoffReceived) -> Decisions:
+    yield queue.done(fact.command_id)
+
+
 def on_shut_down(state: State, fact: SessionShutDown) -> Decisions:
     models = tuple(
         ModelTotals(
@@ -139,8 +177,9 @@ PART = Part(
     facts={
         SessionStarted: Row(when=NEW, fold=session_started),
         SessionResumed: Row(when=STARTED, check=check_resumed, fold=session_resumed, then=on_resumed),
-        SessionForked: Row(when=STARTED, fold=session_forked, then=on_forked),
-        SessionImported: Row(when=STARTED, fold=session_imported, then=on_imported),
+        SessionForked: Row(when=COPIED, fold=session_forked, then=on_forked),
+        HandoffReceived: Row(when=LEAVING, check=check_handoff, fold=handed_over, then=on_handed_over),
+        SessionImported: Row(when=COPIED, fold=session_imported, then=on_imported),
         SessionShutDown: Row(when=STARTED, then=on_shut_down),
         NoticeGiven: Row(when=STARTED),
         ContentErased: Row(when=STARTED),

@@ -2,6 +2,7 @@
 the agent's code says otherwise than before.
 
     change.received ──▶ model | mode | title | metadata | settings changed    (task, pins, grants: see their parts)
+    change.received ──▶ agent selected | deselected, at rest ──▶ session.resumed, by an owner with that code
     session.resumed ──▶ the same, agent.changed and toolset.changed, if the code that is bound now differs
 """
 
@@ -12,6 +13,9 @@ from typing import TYPE_CHECKING, Any, assert_never
 import msgspec
 
 from windlass.events.changes import (
+    AgentDeselected,
+    AgentSelected,
+    ChangeAgent,
     ChangeGrants,
     ChangeMetadata,
     ChangeMode,
@@ -34,7 +38,10 @@ from windlass.events.errors import Refused
 from windlass.events.sessions import AgentChanged, SessionForked, SessionImported, SessionResumed, SessionStarted
 from windlass.events.tasks import TaskChanged
 from windlass.events.tools.permissions import GrantsChanged
-from windlass.events.values.specs import AgentRef, ModelRef, Routing, SessionOptions, Settings, Terms, WorkMode
+from windlass.events.values.models import ModelRef
+from windlass.events.values.policy import WorkMode
+from windlass.events.values.settings import Settings
+from windlass.events.values.setup import AgentRef, Chosen, Routing, SessionOptions, Terms
 from windlass.kernel.part import Decisions, Part, Row, bounded
 from windlass.kernel.parts import queue, tasks
 from windlass.kernel.parts.context import history, prefix
@@ -68,6 +75,8 @@ class CurrentSetup(msgspec.Struct, kw_only=True, gc=False):
     metadata: dict[str, str] = {}
     options: SessionOptions = SessionOptions()
     """What it has otherwise than the agent's code says, without content."""
+    next_agent: ChangeAgent | None = None
+    """Who is to run it once the run that goes on has ended."""
     knowledge_tokens: int = 0
     seq: int = 0
     """The record whose content tells the setup."""
@@ -103,6 +112,7 @@ def session_resumed(state: State, event: SessionResumed) -> None:
     if event.options is not None:
         if event.options.sandbox != state.setup.options.sandbox:
             gate.sandbox_changed(state)
+        selected(state, event.options.specialist)
         state.setup.options = event.options
     if event.knowledge_tokens is not None and event.knowledge_tokens != state.setup.knowledge_tokens:
         state.setup.knowledge_tokens = event.knowledge_tokens
@@ -111,6 +121,7 @@ def session_resumed(state: State, event: SessionResumed) -> None:
 
 def session_forked(state: State, event: SessionForked) -> None:
     """What the origin came to be held to is as if it had been said of this session; its mode is a change of its own."""
+    state.setup.next_agent = None
     if event.held is None:
         return
     before, held = state.setup.options, event.held
@@ -121,18 +132,49 @@ def session_forked(state: State, event: SessionForked) -> None:
         policy=held.policy or before.policy,
         quarantine=held.quarantine or before.quarantine,
         sandbox=held.sandbox or before.sandbox,
+        isolation=held.isolation or before.isolation,
     )
+    if held.specialist is not None:
+        selected(state, held.specialist)
 
 
 def session_imported(state: State, event: SessionImported) -> None:
+    state.setup.next_agent = None
     # Where its commands run belongs to what they may do: an import must not let them out.
-    state.setup.options = SessionOptions(sandbox=state.setup.options.sandbox)
+    if not event.moved:
+        state.setup.options = SessionOptions(sandbox=state.setup.options.sandbox)
     state.setup.agent = msgspec.structs.replace(state.setup.agent, digest="")
     state.setup.terms = UNBOUND  # what the agent says here is all news
 
 
 def agent_changed(state: State, event: AgentChanged) -> None:
     state.setup.agent = event.agent
+
+
+def change_received(state: State, event: ChangeReceived) -> None:
+    """The last word counts: who is wanted already, or again, need not be selected."""
+    change = event.change
+    if isinstance(change, ChangeAgent):
+        now = state.setup.options.specialist
+        wanted = Chosen(name=change.agent, only_reads=change.only_reads) if change.agent else None
+        state.setup.next_agent = change if wanted != now else None
+
+
+def agent_selected(state: State, event: AgentSelected) -> None:
+    selected(state, Chosen(name=event.agent, only_reads=event.only_reads))
+
+
+def agent_deselected(state: State, event: AgentDeselected) -> None:
+    selected(state, None)
+
+
+def selected(state: State, specialist: Chosen | None) -> None:
+    """Another agent runs the session: calls that have not begun are judged again if it may do less than they do."""
+    before = state.setup.options
+    state.setup.next_agent = None
+    state.setup.options = msgspec.structs.replace(before, specialist=specialist)
+    if gate.only_reads(specialist) != gate.only_reads(before.specialist):
+        gate.reading_changed(state)
 
 
 def model_changed(state: State, event: ModelChanged) -> None:
@@ -201,10 +243,18 @@ def check_change(state: State, fact: ChangeReceived) -> None:
             check_metadata(change)
         case ChangeMode():
             labels.check_free(state, "its mode cannot be changed")
+        case ChangeAgent():
+            check_agent(state, change)
         case ChangeModel() | ChangeTitle() | ChangeSettings():
             pass
         case _:
             assert_never(change)
+
+
+def check_agent(state: State, change: ChangeAgent) -> None:
+    if state.flow.graph is not None:
+        raise Refused("no_conversation", "a workflow has no conversation that a specialist could run")
+    labels.check_free(state, "its agent cannot be changed")
 
 
 def check_metadata(change: ChangeMetadata) -> None:
@@ -233,9 +283,34 @@ def on_change(state: State, fact: ChangeReceived) -> Decisions:
             yield GrantsChanged(added=added, revoked=change.revoke)
         case ChangeSettings():
             yield SettingsChanged(settings=change.settings)
+        case ChangeAgent():
+            if not state.active:
+                yield from select(state)
         case _:
             assert_never(change)
     yield queue.done(fact.command_id)
+
+
+def chooses(state: State) -> bool:
+    """Whether somebody else is to run the session, as soon as no run goes on. A quarantined one keeps its agent."""
+    return state.setup.next_agent is not None and not state.labels.quarantined
+
+
+def select(state: State) -> Decisions:
+    """Who was wanted runs the session from here on."""
+    change, before = state.setup.next_agent, state.setup.options.specialist
+    if change is None or not chooses(state):
+        return
+    if change.agent:
+        yield AgentSelected(
+            agent=change.agent,
+            display_name=change.display_name,
+            tools=change.tools,
+            only_reads=change.only_reads,
+            previous=before.name if before is not None else "",
+        )
+    elif before is not None:
+        yield AgentDeselected(agent=before.name)
 
 
 def taken_over(state: State, fact: SessionResumed) -> Decisions:
@@ -278,9 +353,11 @@ def adopt(state: State, terms: Terms) -> Decisions:
 
 PART = Part(
     name="setup",
-    facts={ChangeReceived: Row(when=STARTED, check=check_change, then=on_change)},
+    facts={ChangeReceived: Row(when=STARTED, check=check_change, fold=change_received, then=on_change)},
     decisions={
         AgentChanged: agent_changed,
+        AgentSelected: agent_selected,
+        AgentDeselected: agent_deselected,
         ModelChanged: model_changed,
         ModeChanged: mode_changed,
         TitleChanged: title_changed,

@@ -18,11 +18,12 @@ from windlass.events.signals import Disposition, SignalDisposed, SignalReceived
 from windlass.events.timers import TimerCancelled
 from windlass.events.values.attention import URGENCIES, Busy, Urgency
 from windlass.events.values.ids import signal_id
-from windlass.events.values.specs import ItemRef
+from windlass.events.values.setup import ItemRef
 from windlass.kernel.part import Decisions, Part, Row, bounded
-from windlass.kernel.parts import budgets, children, queue, requests, retries, runs
+from windlass.kernel.parts import budgets, queue, requests, retries, runs
 from windlass.kernel.parts.context import context_size, history
 from windlass.kernel.parts.tools import labels
+from windlass.kernel.parts.trees import listening_grants
 from windlass.kernel.phases import STARTED, Asked, Asleep, AwaitingModel, AwaitingTools, BackingOff
 
 if TYPE_CHECKING:
@@ -228,6 +229,6 @@ def has_room(state: State, signal: Signal) -> bool:
 
 PART = Part(
     name="signals",
-    facts={SignalReceived: Row(when=STARTED, check=children.check_going_on, fold=signal_received, then=on_signal)},
+    facts={SignalReceived: Row(when=STARTED, check=listening_grants.check_said, fold=signal_received, then=on_signal)},
     decisions={SignalDisposed: signal_disposed},
 )

@@ -22,6 +22,7 @@ from windlass.events.base import Decision
 from windlass.events.errors import Refused
 from windlass.events.skills import (
     AnySkillFailure,
+    FoundSkill,
     SkillActivated,
     SkillDeactivated,
     SkillFailed,
@@ -33,11 +34,12 @@ from windlass.events.skills import (
     SkillRestored,
 )
 from windlass.events.turns import Prepared
-from windlass.events.values.specs import ItemRef, ToolSpec
+from windlass.events.values.setup import ItemRef
+from windlass.events.values.tools import SKILL_TOOLS, ToolSpec
 from windlass.kernel.part import Decisions, Part, Row
 from windlass.kernel.parts import queue
 from windlass.kernel.parts.context import history, prefix
-from windlass.kernel.parts.tools import calls, gate, labels
+from windlass.kernel.parts.tools import calls, labels, policy_rules
 from windlass.kernel.phases import STARTED
 
 if TYPE_CHECKING:
@@ -45,8 +47,6 @@ if TYPE_CHECKING:
 
 
 ACTIVE_MAX = 64
-SKILL_TOOLS = ("skill", "skill_file")
-"""What a model can call whatever is active: how else would it leave a skill?"""
 ELSEWHERE: dict[str, frozenset[str]] = {
     "bash": frozenset({"shell", "run_program"}),
     "read": frozenset({"read"}),
@@ -85,8 +85,8 @@ class Skills(msgspec.Struct, kw_only=True, gc=False):
 
 def named(state: State, reference: str) -> ActiveSkill | None:
     """The active skill that a name or a key means."""
-    found = state.skills.active.get(reference)
-    return found or next((s for s in state.skills.active.values() if s.key.skill_name == reference), None)
+    skill = state.skills.active.get(reference)
+    return skill or next((s for s in state.skills.active.values() if s.key.skill_name == reference), None)
 
 
 def denies(state: State, spec: ToolSpec, prepared: Prepared) -> str | None:
@@ -106,7 +106,9 @@ def _allows(entries: tuple[str, ...], spec: ToolSpec, prepared: Prepared) -> boo
 
 def _names(entry: str, spec: ToolSpec) -> bool:
     name = entry.partition("(")[0]
-    if gate.matches(name, spec.name) or (spec.source == "builtin" and gate.matches(name.lower(), spec.name)):
+    if policy_rules.matches(name, spec.name) or (
+        spec.source == "builtin" and policy_rules.matches(name.lower(), spec.name)
+    ):
         return True
     return spec.source == "builtin" and spec.name in ELSEWHERE.get(name.lower(), ())
 
@@ -124,7 +126,7 @@ def _fits(entry: str, prepared: Prepared) -> bool:
     if touched.commands:
         return all(_command_fits(pattern, command) for command in touched.commands)
     paths = (*touched.paths, *touched.writes)
-    return bool(paths) and all(gate.matches(pattern, path) for path in paths)
+    return bool(paths) and all(policy_rules.matches(pattern, path) for path in paths)
 
 
 @lru_cache(maxsize=256)
@@ -134,7 +136,9 @@ def _words(pattern: str) -> tuple[str, bool]:
 
 def _command_fits(pattern: str, command: str) -> bool:
     first, open_ended = _words(pattern)
-    return command == first or (open_ended and command.startswith(f"{first} ")) or gate.matches(pattern, command)
+    return (
+        command == first or (open_ended and command.startswith(f"{first} ")) or policy_rules.matches(pattern, command)
+    )
 
 
 def missing(state: State) -> list[ActiveSkill]:
@@ -155,19 +159,19 @@ def skill_resolved(state: State, event: SkillResolved) -> None:
 
 
 def skill_activated(state: State, event: SkillActivated) -> None:
-    found = event.skill
-    state.skills.active[str(found.key)] = ActiveSkill(
-        key=found.key,
-        digest=found.digest,
+    skill = event.skill
+    state.skills.active[str(skill.key)] = ActiveSkill(
+        key=skill.key,
+        digest=skill.digest,
         seq=event.text_seq,
         tokens=event.tokens,
         bytes=event.bytes,
-        allowed_tools=found.allowed_tools,
+        allowed_tools=skill.allowed_tools,
     )
     _enter(state, event.text_seq, event.tokens, event.bytes)
-    if found.labels:
-        labels.meet(state, found.labels, f"skill {found.key.skill_name}")
-    if found.allowed_tools is not None:
+    if skill.labels:
+        labels.meet(state, skill.labels, f"skill {skill.key.skill_name}")
+    if skill.allowed_tools is not None:
         calls.judge_again(state, lambda spec: ("rules",))
 
 
@@ -210,39 +214,37 @@ def check_received(state: State, fact: SkillReceived) -> None:
 def on_received(state: State, fact: SkillReceived) -> Decisions:
     note = ""
     if not fact.active:
-        yield from left(state, fact)
+        skill = named(state, fact.skill)
+        if skill is not None:
+            yield left(skill, fact)
     elif fact.failure is not None:
         key = fact.found.key if fact.found is not None else None
         yield _failed(fact.skill, fact.failure, key)
         note = str(fact.failure)
-    else:
-        note = yield from activate(state, fact)
+    elif fact.found is not None:
+        note = yield from activate(state, fact, fact.found)
     yield queue.done(fact.command_id, note)
 
 
-def left(state: State, fact: SkillReceived) -> Decisions:
-    skill = named(state, fact.skill)
-    assert skill is not None
+def left(skill: ActiveSkill, fact: SkillReceived) -> SkillDeactivated:
     reason: SkillLeft = "model" if fact.via == "model" else "code" if fact.via == "code" else "user"
-    yield SkillDeactivated(key=skill.key, digest=skill.digest, reason=reason)
+    return SkillDeactivated(key=skill.key, digest=skill.digest, reason=reason)
 
 
-def activate(state: State, fact: SkillReceived) -> Generator[Decision, None, str]:
+def activate(state: State, fact: SkillReceived, skill: FoundSkill) -> Generator[Decision, None, str]:
     """Has a skill enter the context, in the place of another version of it; says why not, or that it is there."""
-    found = fact.found
-    assert found is not None
-    there = state.skills.active.get(str(found.key))
-    if there is not None and there.digest == found.digest:
+    there = state.skills.active.get(str(skill.key))
+    if there is not None and there.digest == skill.digest:
         return "it is active already"
     if there is None and len(state.skills.active) >= min(fact.most, ACTIVE_MAX):
         told = f"{len(state.skills.active)} skills are active, and at most {fact.most} may be: leave one first"
-        yield _failed(fact.skill, SkillNotLoaded(message=told), found.key)
+        yield _failed(fact.skill, SkillNotLoaded(message=told), skill.key)
         return told
     text_seq = state.seq  # the fact itself, which has just been folded
     if there is not None:
         yield SkillDeactivated(key=there.key, digest=there.digest, reason="replaced")
     yield SkillActivated(
-        skill=found, via=fact.via, call_id=fact.call_id, text_seq=text_seq, tokens=fact.tokens, bytes=fact.bytes
+        skill=skill, via=fact.via, call_id=fact.call_id, text_seq=text_seq, tokens=fact.tokens, bytes=fact.bytes
     )
     return ""
 

@@ -14,7 +14,7 @@ import msgspec
 from windlass.events.errors import Refused
 from windlass.events.runs import RunStarted
 from windlass.events.tasks import PlanChanged, TaskChanged, TaskCompleted
-from windlass.events.values.specs import Task
+from windlass.events.values.setup import Task
 from windlass.kernel.part import Part
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from windlass.kernel import parts
 from windlass.kernel.effects import SetTimer
 from windlass.kernel.part import Decisions, Open, Part, Row, Why
 from windlass.kernel.parts import children, queue, retries, runs
+from windlass.kernel.parts.trees import child_side
 from windlass.kernel.phases import STARTED, Asked, Asleep, BackingOff, Idle
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ def check_fired(state: State, fact: TimerFired) -> None:
 
 
 def on_fired(state: State, fact: TimerFired) -> Decisions:
+    if child_side.has_ended(state):
+        return  # its parent has booked what it used: nothing begins in it any more
     if isinstance(state.phase, BackingOff) and fact.timer_id == state.phase.timer_id:
         yield from retries.try_again(state)
     elif not state.active and (state.flow.expired or (state.flow.ready and isinstance(state.phase, Asleep | Asked))):

@@ -14,12 +14,14 @@ import msgspec
 
 from windlass.events.runs import RunStarted
 from windlass.events.turns import TurnFinished, TurnStarted
-from windlass.events.values.specs import ItemRef
+from windlass.events.values.setup import ItemRef
 from windlass.kernel.part import Decisions, Misfit, Part, Why
 from windlass.kernel.parts import budgets, queue, runs, tasks
 from windlass.kernel.parts.context import history
 from windlass.kernel.parts.machines import states
 from windlass.kernel.parts.tools import calls
+from windlass.kernel.parts.trees import worktrees
+from windlass.kernel.phases import ACTIVE
 
 if TYPE_CHECKING:
     from windlass.kernel.state import State
@@ -87,7 +89,7 @@ def call_unreadable(state: State) -> None:
 
 def turn_started(state: State, event: TurnStarted) -> None:
     turn = state.turn
-    if turn.open or not state.active:
+    if turn.open or type(state.phase) not in ACTIVE:
         raise Misfit("a turn is open" if turn.open else "no run is active")
     turn.open = True
     turn.turn_id = event.turn_id
@@ -102,6 +104,8 @@ def turn_started(state: State, event: TurnStarted) -> None:
         runs.goes_on(state)
     if state.task.done:
         tasks.taken_up_again(state)
+    if state.tree.status == "merged":
+        worktrees.taken_up_again(state)
     if state.history.notes:
         history.flush_notes(state)
     for seq in event.absorbs:
@@ -122,7 +126,7 @@ def turn_finished(state: State, event: TurnFinished) -> None:
     if turn.calls:
         calls.into_history(state, turn.calls)
         turn.nudges = 0
-        turn.owed = not states.turn_over(state)
+        turn.owed = not (state.machine.took_over and states.turn_over(state))
         turn.calls = []
     elif turn.reply_seq is None or turn.finish == "pause":
         turn.owed = True

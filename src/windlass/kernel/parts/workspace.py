@@ -18,7 +18,7 @@ from windlass.events.runs import RunStarted
 from windlass.events.sessions import RewindReceived, SessionForked, SessionImported, SessionResumed, SessionStarted
 from windlass.events.tools.calls import ResultReceived, ToolFinished, ToolSuspended, ToolTimedOut
 from windlass.events.tools.jobs import JobStarted
-from windlass.events.values.specs import Workspace
+from windlass.events.values.setup import Workspace
 from windlass.events.workspace import FilesChanged, FilesRestoring, InstructionsRendered, WorkspaceChanged
 from windlass.kernel.effects import PutFilesBack
 from windlass.kernel.part import Decisions, Part, Row, bounded

@@ -200,8 +200,8 @@ class EnvironmentSource:
     @property
     def label(self) -> str:
         """The variable that is set, or those that might be."""
-        found = self._name()
-        return f"environment variable {found or ' or '.join(self._names)}"
+        name = self._name()
+        return f"environment variable {name or ' or '.join(self._names)}"
 
     async def get(self) -> str:
         value = self._read()

@@ -90,20 +90,20 @@ class Catalogue(Value, frozen=True, kw_only=True):
         alias = self.aliases.get(name.lower())
         if alias is not None:
             return alias
-        found = [full for full, info in self.models.items() if name.lower() in short_names(info)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UsageError(f"{name!r} is served by several providers: write {' or '.join(sorted(found))}")
+        full_names = [full for full, info in self.models.items() if name.lower() in short_names(info)]
+        if len(full_names) == 1:
+            return full_names[0]
+        if full_names:
+            raise UsageError(f"{name!r} is served by several providers: write {' or '.join(sorted(full_names))}")
         short = [alias for info in self.models.values() for alias in short_names(info)]
         near = nearest(name, [*self.aliases, *short, EMBEDDED])
         raise UsageError(f"no model {name!r}{near}: run 'windlass models' to list them, or write provider/model")
 
     def describe(self, full: str) -> ModelInfo:
         """What is known about a full name; for a model that is not listed, what its endpoint lets one assume."""
-        found = self.models.get(full)
-        if found is not None:
-            return found
+        info = self.models.get(full)
+        if info is not None:
+            return info
         provider, _, model = full.partition("/")
         if provider == "openai-responses" and (same := self.models.get(f"openai/{model}")):
             return msgspec.structs.replace(same, name=full, provider=provider)
@@ -128,7 +128,7 @@ def nearest(name: str, names: list[str]) -> str:
     """` (did you mean …?)` with the names that look most alike, or nothing."""
     by_lower = {candidate.lower(): candidate for candidate in names}
     close = difflib.get_close_matches(name.lower(), list(by_lower), n=NEAREST_MAX, cutoff=NEAREST_CUTOFF)
-    return f" (did you mean {', '.join(repr(by_lower[found]) for found in close)}?)" if close else ""
+    return f" (did you mean {', '.join(repr(by_lower[lower_name]) for lower_name in close)}?)" if close else ""
 
 
 @cache

@@ -244,11 +244,11 @@ class Asking:
 
 def calls_made(request: Request) -> list[tuple[str, JsonObject | None]]:
     """The calls that were made since the person spoke last."""
-    found: list[tuple[str, JsonObject | None]] = []
+    calls: list[tuple[str, JsonObject | None]] = []
     for item in request.items[spoken_last(request) :]:
         if isinstance(item, AssistantItem):
-            found += [(part.tool, part.args) for part in item.content if isinstance(part, CallPart)]
-    return found
+            calls += [(part.tool, part.args) for part in item.content if isinstance(part, CallPart)]
+    return calls
 
 
 def solved_for(request: Request, tools: tuple[ToolSchema, ...], free: bool) -> tuple[Example, ...]:

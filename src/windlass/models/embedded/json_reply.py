@@ -105,14 +105,14 @@ class Watch:
         self._start = 0
 
     def feed(self, piece: Delta | list[Delta]) -> list[Delta]:
-        found: list[Delta] = []
+        deltas: list[Delta] = []
         for delta in piece if isinstance(piece, list) else (piece,):
             if isinstance(delta, TextPart):
                 self._text += delta.text
-                found += self._grown()
+                deltas += self._grown()
             else:
-                found.append(delta)
-        return found
+                deltas.append(delta)
+        return deltas
 
     def _grown(self) -> list[Delta]:
         if self.named:

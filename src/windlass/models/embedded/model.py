@@ -337,11 +337,11 @@ def chat_body(request: Request, info: ModelInfo) -> dict[str, Any]:
 def messages(request: Request) -> list[dict[str, str]]:
     """The conversation as plain messages. Tool calls and results are `ConstrainedModel`'s to put into words."""
     heads = "\n\n".join(part for part in (request.instructions, *request.knowledge) if part)
-    found = [{"role": "system", "content": heads}] if heads else []
-    found += [message(item) for item in request.items]
+    conversation = [{"role": "system", "content": heads}] if heads else []
+    conversation += [message(item) for item in request.items]
     if request.task_state:
-        found.append({"role": "user", "content": request.task_state})
-    return found
+        conversation.append({"role": "user", "content": request.task_state})
+    return conversation
 
 
 def message(item: HistoryItem) -> dict[str, str]:

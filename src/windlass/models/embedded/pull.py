@@ -120,9 +120,9 @@ def download(pinned: Pinned, work: pathlib.Path, env: dict[str, str], index_url:
     return wheels[0]
 
 
-def check(found: str, wanted: str, what: str) -> None:
-    if found != wanted:
-        raise PullFailed(f"{what} is not the one that was pinned: sha256 {found}, expected {wanted}; nothing was kept")
+def check(digest: str, wanted: str, what: str) -> None:
+    if digest != wanted:
+        raise PullFailed(f"{what} is not the one that was pinned: sha256 {digest}, expected {wanted}; nothing was kept")
 
 
 def digest_of(path: pathlib.Path) -> str:

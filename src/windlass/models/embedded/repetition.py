@@ -33,11 +33,11 @@ class Repeats:
         if self.endless:
             return ""
         self.text += piece
-        for found in BOUNDARY.finditer(self.text, self._starts[-1] + 1):
-            self._starts.append(found.end())
-            unit = self._unit(found.end())
+        for boundary in BOUNDARY.finditer(self.text, self._starts[-1] + 1):
+            self._starts.append(boundary.end())
+            unit = self._unit(boundary.end())
             if unit:
-                self.endless, self.text = True, self.text[: max(found.end() - 2 * unit, self._shown)]
+                self.endless, self.text = True, self.text[: max(boundary.end() - 2 * unit, self._shown)]
                 return self.rest()
         stutter = STUTTER.search(self.text, max(0, len(self.text) - STUTTER_CHARS))
         if stutter is not None and len(set(stutter[1])) > 1:  # a line of dashes is a line of dashes

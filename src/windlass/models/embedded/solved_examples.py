@@ -106,19 +106,19 @@ def clause(tool: ToolSchema) -> str:
 
 
 def fields(tool: ToolSchema) -> dict[str, JsonObject]:
-    found = arguments_schema(tool).get("properties") or {}
-    return {name: field if isinstance(field, dict) else {} for name, field in found.items()}
+    properties = arguments_schema(tool).get("properties") or {}
+    return {name: field if isinstance(field, dict) else {} for name, field in properties.items()}
 
 
 def needed(tool: ToolSchema) -> dict[str, JsonObject]:
     """The parameters that a call needs; of a tool that needs none, the first, if it is a string."""
     required = arguments_schema(tool).get("required") or ()
     there = fields(tool)
-    found = {name: field for name, field in there.items() if name in required}
-    if not found and there:
+    parameters = {name: field for name, field in there.items() if name in required}
+    if not parameters and there:
         name, field = next(iter(there.items()))
-        found = {name: field} if field.get("type") == "string" else {}
-    return found
+        parameters = {name: field} if field.get("type") == "string" else {}
+    return parameters
 
 
 def tool_lines(tools: tuple[ToolSchema, ...], answer: str) -> str:
@@ -234,8 +234,8 @@ def likely(field: JsonObject, words: Sequence[str], number: int, place: int) -> 
 def tokens(text: str) -> list[str]:
     """A text as what its words stand for: a number, a file, a name, or the beginning of a word."""
     return [
-        _token(found[0], BEGIN.search(text[max(0, found.start() - 3) : found.start()]) is not None)
-        for found in TOKEN.finditer(text)
+        _token(match[0], BEGIN.search(text[max(0, match.start() - 3) : match.start()]) is not None)
+        for match in TOKEN.finditer(text)
     ]
 
 

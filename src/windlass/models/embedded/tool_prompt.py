@@ -106,8 +106,8 @@ def hoisted(schema: JsonObject, prefix: str, definitions: JsonObject) -> JsonObj
             definitions[f"{prefix}_{name}"] = value
     for name in moved.values():
         definitions[name] = redirected(definitions[name], moved)
-    found: JsonObject = redirected(inner, moved)
-    return found
+    redirected_schema: JsonObject = redirected(inner, moved)
+    return redirected_schema
 
 
 def redirected(value: Any, moved: dict[str, str]) -> Any:
@@ -157,14 +157,14 @@ def made_value(field: JsonObject, number: int) -> Any:
 
 def example_items(example: Example, answer: str) -> list[HistoryItem]:
     """An example as the turns it stands for."""
-    found: list[HistoryItem] = [spoken(example.asked)]
+    turns: list[HistoryItem] = [spoken(example.asked)]
     if example.tool:
-        found.append(written(said_as_json(example.tool, example.arguments)))
+        turns.append(written(said_as_json(example.tool, example.arguments)))
         if example.result:
-            found.append(spoken(f"{example.tool} returned:\n{example.result}"))
+            turns.append(spoken(f"{example.tool} returned:\n{example.result}"))
     if answer and (example.answer or not example.tool):
-        found.append(written(said_as_json(answer, {TEXT_KEY: example.answer})))
-    return found
+        turns.append(written(said_as_json(answer, {TEXT_KEY: example.answer})))
+    return turns
 
 
 def spoken(text: str) -> UserItem:

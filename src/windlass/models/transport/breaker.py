@@ -101,11 +101,11 @@ _breakers: OrderedDict[tuple[str, str], Breaker] = OrderedDict()
 
 def breaker_for(base_url: str, key_digest: str) -> Breaker:
     """The one breaker of this process for an endpoint and a key."""
-    found = _breakers.get((base_url, key_digest))
-    if found is None:
-        found = _breakers[(base_url, key_digest)] = Breaker()
+    breaker = _breakers.get((base_url, key_digest))
+    if breaker is None:
+        breaker = _breakers[(base_url, key_digest)] = Breaker()
         while len(_breakers) > BREAKERS_MAX:
             _breakers.popitem(last=False)
     else:
         _breakers.move_to_end((base_url, key_digest))
-    return found
+    return breaker

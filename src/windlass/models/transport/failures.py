@@ -131,7 +131,7 @@ def scrub(text: str, secret: str | None = None) -> str:
     if secret and len(secret) >= 4:
         text = text.replace(secret, HIDDEN)
     text = known_secrets.SECRETS.hidden_text(text)
-    return BARE_KEYS.sub(HIDDEN, SECRETS.sub(lambda found: found.group(1) + HIDDEN, text))
+    return BARE_KEYS.sub(HIDDEN, SECRETS.sub(lambda match: match.group(1) + HIDDEN, text))
 
 
 def scrub_value(value: Any, secret: str | None) -> Any:
@@ -212,8 +212,8 @@ def amounts(kind: FailureKind, said: ErrorBody) -> dict[str, int]:
         return {"limit": said.quota}
     if kind != "context_exceeded":
         return {}
-    found = next((match for match in (form.search(said.message) for form in CONTEXT_COUNTS) if match), None)
-    return {} if found is None else {name: int(value) for name, value in found.groupdict().items()}
+    counts = next((match for match in (form.search(said.message) for form in CONTEXT_COUNTS) if match), None)
+    return {} if counts is None else {name: int(value) for name, value in counts.groupdict().items()}
 
 
 def kind_of(status: int | None, said: ErrorBody) -> FailureKind:

@@ -147,46 +147,46 @@ _transports_lock = threading.Lock()
 def transport() -> Transport:
     """The transport of the running loop, shared by all models on it."""
     loop = asyncio.get_running_loop()
-    found = _transports.get(loop)
-    if found is None:
+    loop_transport = _transports.get(loop)
+    if loop_transport is None:
         with _transports_lock:
-            found = _transports.setdefault(loop, Transport(loop))
-    return found
+            loop_transport = _transports.setdefault(loop, Transport(loop))
+    return loop_transport
 
 
 async def join(user: object) -> aiohttp.ClientSession:
     """The client session of the running loop. Whoever comes to it first lets go those of loops that are over."""
-    found = transport()
-    if user not in found.users:
-        found.users.add(user)
+    loop_transport = transport()
+    if user not in loop_transport.users:
+        loop_transport.users.add(user)
         await _close_ended()
-    return found.session()
+    return loop_transport.session()
 
 
 async def leave(user: object) -> None:
     """Gives the running loop's transport back; the last user to do so closes it."""
     await _close_ended()
-    found = _transports.get(asyncio.get_running_loop())
-    if found is not None:
-        found.users.discard(user)
-        if not found.users:
+    loop_transport = _transports.get(asyncio.get_running_loop())
+    if loop_transport is not None:
+        loop_transport.users.discard(user)
+        if not loop_transport.users:
             await close_transport()
 
 
 async def close_transport() -> None:
     """Closes the running loop's transport whoever uses it: for the one who ends the loop."""
     with _transports_lock:
-        found = _transports.pop(asyncio.get_running_loop(), None)
-    if found is not None:
-        await found.close()
+        loop_transport = _transports.pop(asyncio.get_running_loop(), None)
+    if loop_transport is not None:
+        await loop_transport.close()
 
 
 async def _close_ended() -> None:
     with _transports_lock:
         ended = [_transports.pop(loop) for loop in list(_transports) if loop.is_closed()]
-    for found in ended:
+    for ended_transport in ended:
         with contextlib.suppress(RuntimeError):  # what only its own loop could do is not to be had any more
-            await found.close()
+            await ended_transport.close()
 
 
 class Exchange:

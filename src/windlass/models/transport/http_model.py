@@ -359,15 +359,15 @@ class WireModel:
         return headers
 
     def _url(self, streamed: bool) -> Any:
-        found = self._urls.get(streamed)
-        if found is None:
+        url = self._urls.get(streamed)
+        if url is None:
             from yarl import URL
 
-            found = URL(self.endpoint.base_url + self._format.path(stream=streamed), encoded=True)
+            url = URL(self.endpoint.base_url + self._format.path(stream=streamed), encoded=True)
             if self.endpoint.query:
-                found = found.update_query(self.endpoint.query)
-            self._urls[streamed] = found
-        return found
+                url = url.update_query(self.endpoint.query)
+            self._urls[streamed] = url
+        return url
 
     def _breaker_of(self, key: str | None) -> Breaker:
         if self._breaker is None or (self._breaker_key is not None and self._breaker_key != (key or "")):

@@ -51,8 +51,8 @@ def quotas(headers: Mapping[str, str]) -> tuple[Quota, ...]:
     """The provider's limits, if it reports them."""
     if "ratelimit" not in " ".join(headers).lower():  # a word that is in all of them
         return ()
-    found = (_quota(family, headers) for family in FAMILIES if family.limit in headers or family.remaining in headers)
-    return tuple(quota for quota in found if quota is not None)
+    limits = (_quota(family, headers) for family in FAMILIES if family.limit in headers or family.remaining in headers)
+    return tuple(quota for quota in limits if quota is not None)
 
 
 def _quota(family: Family, headers: Mapping[str, str]) -> Quota | None:
@@ -69,8 +69,8 @@ def _quota(family: Family, headers: Mapping[str, str]) -> Quota | None:
 
 
 def _count(value: str | None) -> int | None:
-    found = number(value)
-    return int(found) if found is not None and 0 <= found < 1e18 else None
+    count = number(value)
+    return int(count) if count is not None and 0 <= count < 1e18 else None
 
 
 def reset_at_ms(value: str | None) -> int | None:

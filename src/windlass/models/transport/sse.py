@@ -49,31 +49,31 @@ class EventParser:
             events = chunk[6:-2].split(b"\n\ndata: ")
             if b"".join(events).find(b"\n") < 0:  # quicker than to count
                 return events
-        found: list[bytes] = []
+        payloads: list[bytes] = []
         *whole, rest = chunk.split(b"\n\n")
         for event in whole:
             if event[:6] == b"data: " and event.find(b"\n") < 0:  # `in` makes an exception for bytes before Python 3.12
-                found.append(event[6:])
+                payloads.append(event[6:])
             else:
-                found += self._events([*event.split(b"\n"), b""])
+                payloads += self._events([*event.split(b"\n"), b""])
         *lines, rest = rest.split(b"\n")
         if rest:
             self._hold(rest)
-        return found + self._events(lines)
+        return payloads + self._events(lines)
 
     def _events(self, lines: list[bytes]) -> list[bytes]:
         data = self._data
-        found: list[bytes] = []
+        payloads: list[bytes] = []
         for line in lines:
             if not line:
                 if data:
-                    found.append(data[0] if len(data) == 1 else b"\n".join(data))
+                    payloads.append(data[0] if len(data) == 1 else b"\n".join(data))
                     data.clear()
             elif line[:6] == b"data: ":
                 data.append(line[6:])
             elif line[:5] == b"data:":
                 data.append(line[5:])
-        return found
+        return payloads
 
     def _plain_ends(self, chunk: bytes) -> bytes:
         """Line ends as LF. A CR at the very end waits: its LF may be in the next chunk."""

@@ -28,9 +28,9 @@ class SurrogatePairs:
             return events
         return [HALF.sub(self._mended, event) for event in events]
 
-    def _mended(self, found: re.Match[bytes]) -> bytes:
-        half = found[0]
-        if found[1] or found[2]:
+    def _mended(self, match: re.Match[bytes]) -> bytes:
+        half = match[0]
+        if match[1] or match[2]:
             return half
         if half[3:4] in b"89abAB":
             before, self._first = self._first, half

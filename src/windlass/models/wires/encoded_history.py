@@ -103,11 +103,11 @@ class Histories:
 
 def blob_refs(items: list[HistoryItem]) -> list[BlobRef]:
     """What these items hold by reference."""
-    found: list[BlobRef] = []
+    references: list[BlobRef] = []
     for item in items:
         if isinstance(item, AssistantItem):
             continue
         for block in item.content:
             if isinstance(block, Image | Audio | Document | Resource) and block.blob is not None:
-                found.append(block.blob)
-    return found
+                references.append(block.blob)
+    return references

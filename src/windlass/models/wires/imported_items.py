@@ -106,8 +106,8 @@ def media(media_type: str, data: str, name: str | None = None) -> Image | Audio 
 
 def linked(url: str, name: str = "image") -> Any:
     """The block for something by address: inline where the address holds it, else a pointer."""
-    found = data_url(url)
-    return media(*found) if found is not None else ResourceLink(uri=url, name=name)
+    inline_data = data_url(url)
+    return media(*inline_data) if inline_data is not None else ResourceLink(uri=url, name=name)
 
 
 def text_blocks(text: Any) -> list[Any]:

@@ -3,47 +3,88 @@ leaves stops listening, and the run goes on."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from windlass.events.base import Command
-from windlass.events.live import StreamTruncated
+from windlass.events.runs import RunStarted, Terminal
 from windlass.runtime.api.open_things import seq_in
-from windlass.runtime.api.session import Sent, Session
-from windlass.runtime.streams.subscribers import Told
+from windlass.runtime.api.sent_command import Sent
+from windlass.runtime.api.session import Session
 
+from .exchange_feed import heard
 from .exchange_view import ExchangeView
-from .steps import Step
+from .steps import Began, Ended, Step
 
 
 async def exchanged(session: Session, commands: Sequence[Command]) -> AsyncIterator[Step]:
     """Sends commands in their order and gives the steps that follow. Of commands that were taken before, what followed
-    then: the same request made again is answered again, and nothing happens twice. Raises `Refused`."""
-    log, key = session.runtime.host.log, session.key
-    view = ExchangeView(session.session_id, [command.command_id for command in commands])
-    first = await log.taken_at(key, commands[0].command_id)
-    last = await log.taken_at(key, commands[-1].command_id)
-    await _learn(view, session, first)
-    if first is not None and last is not None:
-        async for record in log.records(key, after=first - 1, until=last - 1):
-            for step in view.feed(record):
-                yield step
+    then: the same request made again is answered again, and nothing happens twice. Raises `Refused`, and `Parked` for
+    a session that nothing here can resume."""
 
     async def send() -> None:
         for command in commands:
             await Sent(session, command)
 
-    told = session.runtime.host.streams.follow(key, commands[-1].command_id, send)
-    while True:
-        behind: int | None = None
-        async for one in _until(told, view):
-            if isinstance(one, StreamTruncated) and one.reason == "disconnected":
-                behind = one.after_seq
-                continue
-            for step in view.feed(one):
+    async for step in _followed(session, [command.command_id for command in commands], send):
+        yield step
+
+
+async def newest(session: Session) -> AsyncIterator[Step]:
+    """The steps of the newest run from its beginning, until its end. Raises `LookupError` if there was none."""
+    begun = seq_in((await session.state()).run.run_id)
+    if begun is None:
+        raise LookupError("it has had no run yet")
+    started = await session.runtime.host.log.event_at(session.key, begun)
+    commands = started.commands if isinstance(started, RunStarted) else ()
+    if not commands:
+        async for step in rested(session, after=begun - 1):
+            yield step
+        return
+
+    async for step in followed(session, commands):
+        yield step
+
+
+async def followed(session: Session, commands: Sequence[str]) -> AsyncIterator[Step]:
+    """The steps that follow from commands that were taken before."""
+
+    async def sent() -> None:
+        return
+
+    async for step in _followed(session, commands, sent):
+        yield step
+
+
+async def rested(session: Session, after: int) -> AsyncIterator[Step]:
+    """What has happened behind a record once the session rests: for what no command of its own has begun."""
+    await session.result()
+    view, terminal = ExchangeView(session.session_id, ()), None
+    await _learn(view, session, after + 1)
+    records = [record async for record in session.records(after=after)]
+    yield Began(first=after + 1, last=after + 1, at_ms=records[0].at_ms if records else 0)
+    for record in records:
+        terminal = record.event if isinstance(record.event, Terminal) else terminal
+        for step in view.feed(record):
+            yield step
+    yield Ended(seq=records[-1].seq if records else after, terminal=terminal)
+
+
+async def _followed(session: Session, names: Sequence[str], send: Callable[[], Awaitable[None]]) -> AsyncIterator[Step]:
+    """The steps that follow from commands of these ids, once they are sent."""
+    log, key = session.runtime.host.log, session.key
+    view = ExchangeView(session.session_id, names)
+    first, last = await log.taken_at(key, names[0]), await log.taken_at(key, names[-1])
+    await _learn(view, session, first)
+    if first is not None and last is not None:
+        async for record in log.records(key, after=first - 1, until=last - 1):
+            for step in view.feed(record):
                 yield step
-        if view.ended or behind is None:
+    told = session.runtime.host.streams.follow(key, names[-1], send)
+    async for one in heard(session, told):
+        for step in view.feed(one):
+            yield step
+        if view.ended:
             return
-        told = session.tail(after=behind)
 
 
 async def replayed(session: Session, first: int, last: int) -> list[Step]:
@@ -62,13 +103,6 @@ async def replayed(session: Session, first: int, last: int) -> list[Step]:
         if view.ended:
             break
     return steps
-
-
-async def _until(told: AsyncIterator[Told], view: ExchangeView) -> AsyncIterator[Told]:
-    async for one in told:
-        yield one
-        if view.ended:
-            return
 
 
 async def _learn(view: ExchangeView, session: Session, first: int | None) -> None:

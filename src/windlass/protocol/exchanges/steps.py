@@ -6,6 +6,7 @@ import msgspec
 
 from windlass.events.runs import Terminal
 from windlass.events.values.blocks import JsonObject
+from windlass.events.values.setup import Task
 from windlass.runtime.api.approvals import PermissionAsk, QuestionAsk
 
 
@@ -21,6 +22,32 @@ class Began(Step, frozen=True, kw_only=True):
     at_ms: int
 
 
+class TurnBegan(Step, frozen=True, kw_only=True):
+    """The model is about to be asked, for this turn of its run."""
+
+    number: int
+
+
+class TurnEnded(Step, frozen=True, kw_only=True):
+    """Its reply is in, and each call of it has its result."""
+
+    number: int
+
+
+class ReasoningWritten(Step, frozen=True, kw_only=True):
+    """More of the reasoning before a text, which is called by the request that it answers."""
+
+    message_id: str
+    text: str
+
+
+class ReasoningDone(Step, frozen=True, kw_only=True):
+    """The reasoning is complete; what of it was not told before has been told now."""
+
+    message_id: str
+    text: str
+
+
 class TextWritten(Step, frozen=True, kw_only=True):
     """More of a text, which is called by the request that it answers. Told in order and without a gap."""
 
@@ -33,6 +60,15 @@ class TextDone(Step, frozen=True, kw_only=True):
 
     message_id: str
     text: str
+
+
+class CallMade(Step, frozen=True, kw_only=True):
+    """A call was asked for, whoever is to run it. `message_id` is the reply that asks for it; empty if none did."""
+
+    call_id: str
+    tool: str
+    args: JsonObject
+    message_id: str = ""
 
 
 class CallBegan(Step, frozen=True, kw_only=True):
@@ -50,6 +86,13 @@ class CallEnded(Step, frozen=True, kw_only=True):
     tool: str
     args: JsonObject
     ok: bool
+    text: str
+
+
+class CallAnswered(Step, frozen=True, kw_only=True):
+    """A call that asked a person has its result: what they said."""
+
+    call_id: str
     text: str
 
 
@@ -77,6 +120,14 @@ class Closed(Step, frozen=True, kw_only=True):
     """A call that was handed out, a permission or a question is not open any more."""
 
     open_id: str
+    text: str = ""
+    """The result of a call."""
+
+
+class TaskTold(Step, frozen=True, kw_only=True):
+    """The task state (goal, plan, todos, …) is this now."""
+
+    task: Task
 
 
 class Ended(Step, frozen=True, kw_only=True):

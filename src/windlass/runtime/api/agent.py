@@ -5,18 +5,20 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 
 from windlass.events.values.blocks import InputBlock, JsonObject
 from windlass.events.values.isolation import AtEnd, Isolation
 from windlass.events.values.items import ModelSettings
-from windlass.events.values.specs import Limits, Policy, Settings, WorkMode
+from windlass.events.values.policy import Policy, Role, WorkMode
+from windlass.events.values.settings import Settings
+from windlass.events.values.setup import Limits
+from windlass.events.values.tools import RUN_WORKFLOW, SKILL_TOOLS
 from windlass.events.values.usage import NANOS_PER_USD
-from windlass.kernel.parts.skills import SKILL_TOOLS
 
 from .agent_checks import check_agent, check_number
 
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
 
 Prompt = str | Sequence[InputBlock]
 """What is said to an agent: a text, or blocks."""
-
-Role = Literal["explore", "plan", "implement", "verify", "orchestrate", "custom"]
 
 Place = str | os.PathLike[str]
 """Where a store is: a file or a directory."""
@@ -190,17 +190,35 @@ class Agent:
             given = list(ROLE_TOOLS.get(self.role, ()))
         if self.skills_config is not None and self.skills_config.tool and not self.skills_config.off:
             given += [name for name in SKILL_TOOLS if name not in given]
-        tools = resolved(given)
+        tools = resolved(tool for tool in given if tool != RUN_WORKFLOW)
         if self.agents:
             from windlass.runtime.trees.specialists import spawn_tool
 
             tools = [*tools, spawn_tool(self.agents), builtin("tell_child")]
+            if any(agent.settings.budget_asked for agent in _below(self)):
+                tools.append(builtin("grant_child"))
+        if RUN_WORKFLOW in given:
+            from windlass.events.errors import UsageError
+            from windlass.runtime.flows.authored import workflow_tool
+
+            if not self.agents:
+                raise UsageError(f"agent {self.name!r}: {RUN_WORKFLOW} needs specialists: give it some, agents=[...]")
+            tools = [*tools, workflow_tool(self.agents)]
         if self.machine is not None:
             from windlass.runtime.machines.state_tools import machine_tools
 
             there = {tool.name for tool in tools}
             tools = [*tools, *(tool for tool in machine_tools(self.machine) if tool.name not in there)]
         return ToolSet(tools)
+
+    @functools.cached_property
+    def workflows(self) -> Agent | None:
+        """What the workflows are bound to that its model writes; None if it may write none."""
+        if RUN_WORKFLOW not in self.tools:
+            return None
+        from windlass.runtime.flows.authored import coordinator_of
+
+        return coordinator_of(self)
 
     @functools.cached_property
     def skills_config(self) -> Skills | None:
@@ -287,3 +305,14 @@ class Agent:
         from .oneshot import run_sync
 
         return run_sync(self, prompt, store=store, session=session, overrides=overrides)
+
+
+def _below(agent: Agent) -> Iterator[Agent]:
+    """The specialists of an agent and all below them: what one of them asks for goes through every agent above it."""
+    waiting, seen = list(agent.agents), {id(agent)}
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            waiting += one.agents
+            yield one

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import UsageError
 from windlass.events.values.isolation import STRICTER, AtEnd
 from windlass.events.values.items import ModelSettings
-from windlass.events.values.specs import Policy, Settings, WorkMode
+from windlass.events.values.policy import Policy, Role, WorkMode
+from windlass.events.values.settings import Settings
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -52,6 +54,7 @@ def check_agent(agent: Agent) -> None:
     if not all(_is_text(text) for text in agent.knowledge):
         raise UsageError(f"{where}: knowledge is a list of texts in valid Unicode")
     _check_hooks(where, agent.hooks)
+    _check_specialists(where, agent)
     if agent.approver is not None and not callable(agent.approver):
         raise UsageError(f"{where}: an approver is a function, not {_short(agent.approver)}")
     if agent.skills is not None:
@@ -77,7 +80,10 @@ def _check_rules(where: str, agent: Agent) -> None:
     if not named:
         return
     names = list(dict.fromkeys(name for tool in agent.toolset for name in (tool.name, tool.model_name)))
+    asks = _asked_of_servers(agent)
     for rule in named:
+        if rule.tool in asks and (not rule.kinds or "mcp" in rule.kinds):
+            continue
         if rule.tool not in names:
             raise UsageError(
                 f"{where}: the rule {rule.action}({rule.tool!r}) matches none of its tools{_meant(rule.tool, names)}: "
@@ -89,6 +95,16 @@ def _check_rules(where: str, agent: Agent) -> None:
                 f"{where}: the rule {rule.action}({rule.tool!r}, kinds={rule.kinds!r}) matches none of its tools: "
                 f"{rule.tool!r} is of kind {kinds[0]!r}; leave kinds= out, or say missing_ok=True"
             )
+
+
+def _asked_of_servers(agent: Agent) -> list[str]:
+    """What rules call that which the agent's MCP servers may ask; they are no tools."""
+    config = agent.mcp_config
+    if config is None:
+        return []
+    from windlass.runtime.mcp.asking_rules import ASKABLE, asked_as
+
+    return [asked_as(server, what).name for server in config.servers for what in ASKABLE]
 
 
 def _meant(given: str, names: list[str]) -> str:
@@ -117,7 +133,7 @@ def _check_values(where: str, agent: Agent) -> None:
         if not isinstance(getattr(agent, field), Budget):
             raise UsageError(f"{where}: {field} is a Budget, not {_short(getattr(agent, field))}")
     try:
-        msgspec.convert(agent.mode, WorkMode)
+        known_types.convert(agent.mode, WorkMode)
     except msgspec.ValidationError:
         raise UsageError(f"{where}: mode {agent.mode!r} is none of interactive, plan and autopilot") from None
     _check_role(where, agent.role)
@@ -126,8 +142,6 @@ def _check_values(where: str, agent: Agent) -> None:
 
 def _check_role(where: str, role: Any) -> None:
     """Raises `UsageError` for a role that there is not: with it would go what the role forbids."""
-    from .agent import Role
-
     roles = list(get_args(Role))
     if role not in roles:
         meant = _meant(role, roles) if isinstance(role, str) else f" ({', '.join(roles)})"
@@ -166,12 +180,19 @@ def _check_hooks(where: str, hooks: Sequence[Any]) -> None:
             raise UsageError(f"{where}: {_short(hook)} is no hook: write Hook(point=..., run=...)")
 
 
+def _check_specialists(where: str, agent: Agent) -> None:
+    _check_list(where, "agents", agent.agents)
+    for one in agent.agents:
+        if not isinstance(one, type(agent)):
+            raise UsageError(f"{where}: {_short(one)} in agents is no Agent: give the agent itself, not its name")
+
+
 def _fitting(where: str, value: Any, kind: Any) -> None:
     """Values are not checked when they are made; this is where a wrong one would first matter."""
     if not isinstance(value, kind):
         raise UsageError(f"{where} is a {kind.__name__}, not {_short(value)}")
     try:
-        msgspec.convert(msgspec.to_builtins(value, enc_hook=repr), kind)
+        known_types.convert(msgspec.to_builtins(value, enc_hook=repr), kind)
     except msgspec.ValidationError as error:
         from windlass.tools.types.wrong_fields import wrong_field
 

@@ -194,12 +194,12 @@ def together(asks: Sequence[PermissionAsk | QuestionAsk]) -> list[PermissionAsk 
     for ask in asks:
         own = ask.question_id if isinstance(ask, QuestionAsk) else ask.group or ask.request_id
         groups.setdefault((ask.session, own.rpartition("/")[2]), []).append(ask)
-    found: list[PermissionAsk | QuestionAsk] = []
+    requests: list[PermissionAsk | QuestionAsk] = []
     for first, *others in groups.values():
         also = tuple(ask for ask in others if isinstance(ask, PermissionAsk))
         alone = isinstance(first, QuestionAsk) or not also
-        found.append(first if alone else msgspec.structs.replace(first, also=also))
-    return found
+        requests.append(first if alone else msgspec.structs.replace(first, also=also))
+    return requests
 
 
 def _reply(asked: QuestionAsk, verdict: Approve | Deny | Reply | str | bool) -> Reply:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 if TYPE_CHECKING:
     from windlass.runtime.flows.flow import Flow
@@ -12,13 +12,16 @@ if TYPE_CHECKING:
 
     from .agent import Agent
     from .runtime import Runtime
+    from .runtime_options import RuntimeOptions
 
 TOKEN_VARIABLE = "WINDLASS_TOKEN"
 POLL_MS = 1_000
 """How often the log of a server is looked at while its stream is broken off."""
 
 
-def connect(url: str, token: str | None = None, *, agents: Sequence[Agent | Flow] = (), **more: Any) -> Runtime:
+def connect(
+    url: str, token: str | None = None, *, agents: Sequence[Agent | Flow] = (), **more: Unpack[RuntimeOptions]
+) -> Runtime:
     """The sessions of a server, as if they were here: `http://…`, `https://…` or `unix:PATH`, with a token, else that
     in `WINDLASS_TOKEN`. Gives what `windlass.open` gives, with the same sessions; the server drives them. Use it as
     `async with`. `agents` are only looked at for the types of their outputs."""
@@ -37,4 +40,5 @@ def connect(url: str, token: str | None = None, *, agents: Sequence[Agent | Flow
 
         return await RemoteStore.connect(url, given)
 
-    return Runtime(opened, agents=agents, **{"poll_ms": POLL_MS, "take_up": False, **more})
+    options: RuntimeOptions = {"poll_ms": POLL_MS, "take_up": False, **more}
+    return Runtime(opened, agents=agents, **options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,22 +14,28 @@ from windlass.events.trees.growth import NodesReceived
 from windlass.events.values.failures import Failure
 from windlass.events.values.graphs import FlowGraph
 from windlass.events.values.usage import NANOS_PER_USD, Usage
-from windlass.kernel.parts.flows.nodes import current
+from windlass.kernel.parts.flows.node_graph import UNDECIDED, current, results
+from windlass.kernel.parts.flows.nodes import cancelled
 from windlass.kernel.phases import Asked, Asleep
 from windlass.runtime.flows.outputs import outcome_of
 from windlass.runtime.flows.references import text_of
 from windlass.runtime.flows.steps import Step
+from windlass.runtime.host.first_facts import Beginning
 from windlass.runtime.streams.log_reader import LogReader
 from windlass.runtime.streams.record import Record
 from windlass.store.base import Key, Store
+from windlass.tools.planes.task_stops import ended
 
+from .new_sessions import check_here
 from .result import Status
+from .session import Session
 
 if TYPE_CHECKING:
-    from windlass.kernel.parts.flows.nodes import Flow as Graph
+    from windlass.kernel.state import State
+    from windlass.runtime.flows.flow import Flow
+    from windlass.runtime.workspace.folder import Folder
 
     from .runtime import Runtime
-    from .session import Session
 
 KIND = "windlass.kind"
 FLOW = {KIND: "flow"}
@@ -62,6 +68,7 @@ class FlowResult(msgspec.Struct, frozen=True, kw_only=True):
     results: tuple[str, ...] = ()
     """The nodes that it was there for."""
     usage: Usage = Usage()
+    """What the whole workflow has used so far, its child sessions included."""
     cost_nanos: int = 0
     waiting_for: tuple[str, ...] = ()
     failure: Failure | None = None
@@ -122,21 +129,22 @@ class FlowRun:
     async def result(self) -> FlowResult:
         """How it ended, with the outputs of its nodes. Also if it only rests: `status` is `asked` then."""
         ended = await self.session.result()
-        graph = (await self.session.state()).flow
+        state = await self.session.state()
+        graph = state.flow
         return FlowResult(
             session=self.flow_id,
             status=ended.status,
-            nodes=await self._views(graph),
-            results=_results(graph),
-            usage=ended.usage,
-            cost_nanos=ended.cost_nanos,
+            nodes=await self._views(state),
+            results=results(graph),
+            usage=state.budget.spent.usage,
+            cost_nanos=state.budget.spent.cost_nanos,
             waiting_for=ended.waiting_for,
             failure=ended.failure,
         )
 
     async def nodes(self) -> dict[str, NodeView]:
         """Its nodes as they are now."""
-        return await self._views((await self.session.state()).flow)
+        return await self._views(await self.session.state())
 
     async def nodes_at_first(self) -> dict[str, str]:
         """The states of its nodes when it was found here."""
@@ -153,8 +161,8 @@ class FlowRun:
         """Whether it was begun with a certain graph."""
         return (await self.session.state()).flow.graph == graph
 
-    async def _views(self, graph: Graph) -> dict[str, NodeView]:
-        return await views_of(LogReader(self.session.runtime.store), self.session.key, graph)
+    async def _views(self, state: State) -> dict[str, NodeView]:
+        return await views_of(LogReader(self.session.runtime.store), self.session.key, state)
 
     async def progress(self, *, after: int = 0) -> AsyncIterator[NodeEvent]:
         """What becomes of its nodes, live, until `result` would give how it ended or why it rests. From the beginning;
@@ -168,7 +176,7 @@ class FlowRun:
                     yield event
         finally:
             over.cancel()
-            await asyncio.gather(over, return_exceptions=True)
+            await ended([over])
 
     async def _result(self) -> int:
         """Waits until it has come to its end or rests; the last record by then."""
@@ -219,7 +227,7 @@ async def _until(told: AsyncIterator[Any], over: asyncio.Future[int]) -> AsyncIt
     finally:
         if following is not None:
             following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+            await ended([following])
         await told.aclose()  # type: ignore[attr-defined]
 
 
@@ -235,12 +243,15 @@ def _short(value: Any) -> str:
 async def kept_flow(store: Store, key: Key) -> tuple[FlowGraph, dict[str, NodeView]] | None:
     """A workflow as a store has it: its graph with what was added to it, and its nodes; None if a session is none."""
     log = LogReader(store)
-    flow = (await log.fold(key)).state.flow
-    return None if flow.graph is None else (current(flow), await views_of(log, key, flow))
+    state = (await log.fold(key)).state
+    begun = state.flow.graph
+    return None if begun is None else (current(begun, state.flow), await views_of(log, key, state))
 
 
-async def views_of(log: LogReader, key: Key, graph: Graph) -> dict[str, NodeView]:
-    """The nodes of a workflow with what they gave, read from its log."""
+async def views_of(log: LogReader, key: Key, state: State) -> dict[str, NodeView]:
+    """The nodes of a workflow with what they gave, read from its log. In one that was cancelled, so is whatever has not
+    ended."""
+    graph, over = state.flow, cancelled(state)
     ended = {node.output_seq for node in graph.nodes.values() if node.status in ("done", "failed")}
     said: dict[int, Any] = {}
     if ended - {None}:
@@ -249,7 +260,7 @@ async def views_of(log: LogReader, key: Key, graph: Graph) -> dict[str, NodeView
     return {
         name: NodeView(
             name=name,
-            status=node.status,
+            status="cancelled" if over and node.status in UNDECIDED else node.status,
             output=said.get(node.output_seq or 0) if node.status == "done" else None,
             attempt=node.attempt,
             branch=node.branch,
@@ -257,11 +268,6 @@ async def views_of(log: LogReader, key: Key, graph: Graph) -> dict[str, NodeView
         )
         for name, node in graph.nodes.items()
     }
-
-
-def _results(graph: Graph) -> tuple[str, ...]:
-    assert graph.graph is not None, "only a workflow has one"
-    return graph.graph.results or tuple(name for name, node in graph.nodes.items() if not node.wanted_by)
 
 
 def _why(node: Any, said: dict[int, Any]) -> str:
@@ -276,3 +282,24 @@ def key_of(runtime: Runtime, flow_id: str | None) -> Key:
     if not isinstance(name, str) or not name or "~" in name:
         raise UsageError(f"workflow id {name!r}: give a name without '~'; its child sessions are named after it")
     return Key(runtime.tenant, name)
+
+
+async def begin(
+    runtime: Runtime,
+    flow: Flow,
+    flow_id: str | None,
+    value: Any,
+    metadata: Mapping[str, str] | None,
+    folder: Folder | None,
+) -> FlowRun:
+    """Begins a workflow with a value in a folder, or finds the one of this id."""
+    check_here(runtime.host.elsewhere, "workflow")
+    key = key_of(runtime, flow_id)
+    beginning = Beginning(bound=runtime.bind(flow), title=flow.name, metadata={**(metadata or {}), **FLOW})
+    head = await runtime.store.log.head(key)
+    await runtime.host.directory.open(key, beginning, folder)
+    await runtime.host.trees.take_up(key)
+    run = FlowRun(Session(runtime, key), since=head.seq if head is not None else 0)
+    await run.check_input(value)
+    await run.start(value, command_id=f"flow:{key.session}")
+    return run

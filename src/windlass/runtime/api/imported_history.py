@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from windlass.events.errors import UsageError
 from windlass.events.values.items import AssistantItem, CallPart, HistoryItem, ResultItem
-from windlass.events.values.specs import ItemRef
+from windlass.events.values.setup import ItemRef
 from windlass.models.tokens import estimate_item
 
 ITEMS_MAX = 10_000
@@ -20,7 +20,7 @@ def refs_of(items: Sequence[HistoryItem]) -> tuple[ItemRef, ...]:
             f"{len(items)} items are more than the {ITEMS_MAX} that can be imported: cut or summarise them"
         )
     due: list[str] = []
-    found: list[ItemRef] = []
+    refs: list[ItemRef] = []
     for index, item in enumerate(items):
         if isinstance(item, ResultItem):
             if item.call_id not in due:
@@ -31,7 +31,7 @@ def refs_of(items: Sequence[HistoryItem]) -> tuple[ItemRef, ...]:
         if isinstance(item, AssistantItem):
             due = [part.call_id for part in item.content if isinstance(part, CallPart)]
         part = f"{index}+" if isinstance(item, ResultItem) else str(index)
-        found.append(ItemRef(seq=0, kind="import", tokens=estimate_item(item), part=part))
+        refs.append(ItemRef(seq=0, kind="import", tokens=estimate_item(item), part=part))
     if due:
         raise UsageError(f"the imported history ends without results for {', '.join(due)}")
-    return tuple(found)
+    return tuple(refs)

@@ -17,6 +17,7 @@ from windlass.events.tools.calls import ToolDenied, ToolRequested
 from windlass.events.turns import ModelFailed, ModelReplied, OutputFailed
 from windlass.events.values.blocks import Refusal
 from windlass.runtime.streams.record import Record
+from windlass.tools.planes.task_stops import ended
 
 from .agent import Agent, Overrides, Place, Prompt
 from .open import open_runtime
@@ -68,7 +69,7 @@ async def _unasked(session: Session, command_id: str) -> Result:
     finally:
         for task in (waiting, asking):
             task.cancel()
-        await asyncio.gather(waiting, asking, return_exceptions=True)
+        await ended([waiting, asking])
 
 
 async def _asked_inside(session: Session) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 if TYPE_CHECKING:
     from windlass.runtime.flows.flow import Flow
@@ -12,13 +12,18 @@ if TYPE_CHECKING:
 
     from .agent import Agent
     from .runtime import Runtime
+    from .runtime_options import RuntimeOptions
 
 
 def open_runtime(
-    store: str | os.PathLike[str] | Store | None = None, *, agents: Sequence[Agent | Flow] = (), **more: Any
+    store: str | os.PathLike[str] | Store | None = None,
+    *,
+    agents: Sequence[Agent | Flow] = (),
+    **more: Unpack[RuntimeOptions],
 ) -> Runtime:
     """A runtime over a store: a SQLite file, a directory of JSON lines, memory if none is given, or a `Store` of
-    one's own. Use it as `async with`."""
+    one's own. Use it as `async with`. What else it may be opened with is listed under "Opening a runtime" of the
+    settings."""
     from .runtime import Runtime
 
     if isinstance(store, os.PathLike):

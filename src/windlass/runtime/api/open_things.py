@@ -60,8 +60,8 @@ class StillBusy(WindlassError):
 
 def seq_in(name: str) -> int | None:
     """The seq that an id was derived from; None for what is no id of ours."""
-    found = re.fullmatch(r"[a-z](\d{1,15})(?:\.\d+)?", name, re.ASCII)
-    return int(found[1]) if found is not None else None
+    match = re.fullmatch(r"[a-z](\d{1,15})(?:\.\d+)?", name, re.ASCII)
+    return int(match[1]) if match is not None else None
 
 
 def _lasting(ms: int) -> str:

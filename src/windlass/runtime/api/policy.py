@@ -6,7 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
-from windlass.events.values.specs import PermissionKind, Policy, Rate, Rule, Trait, WorkMode, Workspace
+import msgspec
+
+from windlass.events.values.policy import PermissionKind, Policy, Rate, Role, RoleMeant, Rule, Trait, Trust, WorkMode
+from windlass.events.values.setup import Workspace
 from windlass.runtime.bind.policy_checks import rule_from
 
 if TYPE_CHECKING:
@@ -52,6 +55,10 @@ class Given(TypedDict, total=False):
     """Whether a denial or a question holds by what is known of a call alone, and asks about nothing else."""
     confined: bool
     """Only calls that run in a sandbox which confines files and network."""
+    roles: Sequence[RoleMeant]
+    """Only in sessions of agents with one of these roles; `root` is any that no other session started."""
+    trust: Sequence[Trust]
+    """Only in sessions whose folder is `trusted`, or `untrusted`; or that are `quarantined`."""
     missing_ok: bool
     """Whether a denial or a question may name a tool that the agent does not have: it comes later, or the policy is
     shared by several agents."""
@@ -130,14 +137,17 @@ def explain(
     *,
     mode: WorkMode | None = None,
     workspace: str | os.PathLike[str] | None = None,
+    trusted: bool = False,
+    role: Role | None = None,
 ) -> str:
     """A policy in words, in the order in which it is judged; of one call: what becomes of it, which line says so, and
     what each rule about its tool says.
 
     `policy` is one, or the agent whose policy, tools and mode are meant; `tool` a tool, a function, or a name among the
-    agent's and the built-in tools; `workspace` the folder that paths are relative to. Nothing is asked, run or
-    recorded, and no session is needed; `Session.explain` judges with what a session has, its standing approvals
-    included."""
+    agent's and the built-in tools; `workspace` the folder that paths are relative to, `trusted` or not. It is judged as
+    in a session that nobody started, or, given a `role`, in one that another session started for an agent of that role.
+    Nothing is asked, run or recorded, and no session is needed; `Session.explain` judges with what a session has, its
+    standing approvals included."""
     rules = policy if isinstance(policy, Policy) else policy.policy
     if tool is None:
         return _in_words(rules)
@@ -147,7 +157,9 @@ def explain(
 
     tools = () if isinstance(policy, Policy) else policy.toolset
     state = State()
-    state.gate.policy = rules
+    own = "custom" if isinstance(policy, Policy) else policy.role
+    state.gate.policy = msgspec.structs.replace(rules, role=role or own, trusted=trusted)
+    state.depth = 0 if role is None else 1
     state.setup.mode = mode or ("interactive" if isinstance(policy, Policy) else policy.mode)
     folder = os.path.abspath(workspace) if workspace is not None else None
     state.workspace.folder = Workspace(cwd=folder) if folder is not None else None
@@ -157,7 +169,7 @@ def explain(
 
 
 def _in_words(policy: Policy) -> str:
-    from windlass.kernel.parts.tools.gate import describe
+    from windlass.kernel.parts.tools.rule_words import describe
 
     lines = []
     for action in ("deny", "ask", "allow"):

@@ -5,17 +5,22 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from windlass.events import known_types
 from windlass.events.errors import UsageError
 from windlass.events.schedules import ScheduleAction, ScheduleReceived
 from windlass.events.values.attention import Urgency
 from windlass.events.values.plans import Misfire, Overlap, SchedulePlan
+from windlass.runtime.host.first_facts import Beginning
 from windlass.store.base import IndexRow, Key
+
+from .new_sessions import check_here
+from .session import Session
 
 if TYPE_CHECKING:
     from windlass.kernel.parts import schedules as kernel_schedules
 
+    from .agent import Agent
     from .runtime import Runtime
-    from .session import Session
 
 KIND = "windlass.kind"
 SCHEDULE = {KIND: "schedule"}
@@ -51,17 +56,23 @@ def planned(*, now_ms: int, **given: Unpack[Planned]) -> SchedulePlan:
     import msgspec
 
     from windlass.runtime.schedules.times import check_plan
+    from windlass.tools.types.wrong_fields import wrong_field
 
     fields: dict[str, Any] = dict(given)
     every, grace = fields.pop("every", None), fields.pop("grace", 60)
     seconds = every.total_seconds() if isinstance(every, datetime.timedelta) else every
+    for name, value in (("every", seconds), ("grace", grace)):
+        if not isinstance(value, float | int | None):
+            raise UsageError(f"schedule: {name}={value!r}: give a number of seconds, such as 600")
     if isinstance(seconds, float | int) and not seconds > 0:
         raise UsageError(f"schedule: every {seconds:g} seconds: give a number above 0")
     try:
         every_ms = None if seconds is None else round(seconds * 1000)
         plan = SchedulePlan(every_ms=every_ms, start_ms=now_ms, grace_ms=round(grace * 1000), **fields)
-        msgspec.convert(msgspec.to_builtins(plan, enc_hook=repr), SchedulePlan)
-    except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
+        known_types.convert(msgspec.to_builtins(plan, enc_hook=repr), SchedulePlan)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"schedule: {wrong_field(error, SchedulePlan)}") from None
+    except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"schedule: {error}") from None
     check_plan(plan)
     return plan
@@ -125,3 +136,15 @@ def key_of(runtime: Runtime, schedule_id: str) -> Key:
     if not schedule_id or "~" in schedule_id:
         raise UsageError(f"schedule {schedule_id!r}: give a name without '~'; what it begins is named after it")
     return Key(runtime.tenant, schedule_id)
+
+
+async def begin(runtime: Runtime, agent: Agent, schedule_id: str, plan: Planned) -> Schedule:
+    """Creates a schedule, or finds the one of this id."""
+    check_here(runtime.host.elsewhere, "schedule")
+    key = key_of(runtime, schedule_id)
+    made = planned(now_ms=runtime.ports.now_ms(), **plan)
+    beginning = Beginning(bound=runtime.bind(agent), title=schedule_id, metadata=SCHEDULE, schedule=made)
+    await runtime.host.directory.open(key, beginning, None)
+    session = Session(runtime, key)
+    check_same_plan(schedule_id, (await session.state()).schedule, made)
+    return Schedule(session)

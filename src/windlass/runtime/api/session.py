@@ -5,19 +5,26 @@ The handle owns nothing: any number of handles, in any number of processes, may 
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from windlass.events.base import Auth, Command, Event
-from windlass.events.changes import AnyChange, ChangeGrants, ChangeMetadata, ChangeMode, ChangeReceived, ChangeTitle
+from windlass.events.base import Auth, Event
+from windlass.events.changes import (
+    AnyChange,
+    ChangeAgent,
+    ChangeGrants,
+    ChangeMetadata,
+    ChangeMode,
+    ChangeReceived,
+    ChangeTitle,
+)
 from windlass.events.commands import PromptBody, PromptReceived, QueueBody, QueueEdited
 from windlass.events.context import CompactReceived, UndoReceived
 from windlass.events.errors import UsageError
 from windlass.events.live import Live
-from windlass.events.questions import Answer, AnswerBody, AnswerReceived, QuestionRequested
+from windlass.events.questions import AnswerBody, AnswerReceived, QuestionRequested
 from windlass.events.runs import CancelReceived, InterruptReceived, WakeReceived
 from windlass.events.sessions import RewindReceived
 from windlass.events.signals import SignalBody, SignalReceived
@@ -32,28 +39,22 @@ from windlass.events.tools.permissions import (
     Scope,
 )
 from windlass.events.tools.toolset import UnmountReceived
-from windlass.events.values.blocks import AnyAttachment, InputBlock, JsonObject, ResultBlock, Text
+from windlass.events.values.attention import URGENCIES
+from windlass.events.values.blocks import InputBlock, JsonObject, ResultBlock, Text
 from windlass.events.values.isolation import Isolation
 from windlass.events.values.label_words import checked as checked_labels
-from windlass.events.values.specs import (
-    Behavior,
-    ChildContext,
-    ChildMode,
-    Grant,
-    ModelRef,
-    Origin,
-    RunOptions,
-    WorkMode,
-)
+from windlass.events.values.policy import Grant, WorkMode
+from windlass.events.values.setup import Behavior, ChildContext, ChildMode, Origin, RunOptions
 from windlass.runtime.bind.local_code import Lent
 from windlass.runtime.context.archive_pager import FOUND
 from windlass.runtime.streams.record import Record
 from windlass.store.base import Key
-from windlass.tools.tool import as_tool
 
 from .approvals import PermissionAsk, QuestionAsk
+from .command_bodies import SHOWN_CHARS_MAX, answer_body, attached, run_options, said_blocks
 from .open_things import Waiting
 from .result import Result
+from .sent_command import Sent
 
 if TYPE_CHECKING:
     from windlass.kernel.state import State
@@ -72,48 +73,6 @@ if TYPE_CHECKING:
     from .setup_summary import SetupSummary
 
 JOB_TAIL_BYTES = 64 * 1024
-SHOWN_CHARS_MAX = 80
-"""How much of a wrong value an error message shows."""
-
-
-class Sent:
-    """A command on its way. Await it: it is acknowledged, kept and will be carried out. Iterate it instead: the events
-    that follow, live, until its terminal. Leaving the loop detaches; it never cancels."""
-
-    def __init__(self, session: Session, command: Command, lent: Lent | None = None) -> None:
-        self._session = session
-        self._command = command if command.auth is not None else msgspec.structs.replace(command, auth="none")
-        self._lent = lent
-        self._is_read = False
-        self.command_id = command.command_id
-
-    def __await__(self) -> Generator[Any, None, str]:
-        return self._send().__await__()
-
-    async def _send(self) -> str:
-        await self._taken()
-        return self.command_id
-
-    async def _taken(self) -> None:
-        """Has it taken. What is attached to a prompt is read before the first time, and never again."""
-        runtime, key, command = self._session.runtime, self._session.key, self._command
-        if not self._is_read and isinstance(command, PromptReceived) and _needs_reading(command.body):
-            from windlass.runtime.commands.attachments import with_attachments
-
-            command = self._command = await with_attachments(command, runtime.store, key.tenant)
-        self._is_read = True
-        await runtime.send(key, command, self._lent)
-
-    def __aiter__(self) -> AsyncIterator[Event | Live]:
-        return self._events()
-
-    async def _events(self) -> AsyncIterator[Event | Live]:
-        async for told in self.tail():
-            yield told.event if isinstance(told, Record) else told
-
-    def tail(self) -> AsyncIterator[Record | Live]:
-        """The same as iterating it, each committed event with its place in the log."""
-        return self._session.runtime.host.streams.follow(self._session.key, self.command_id, self._taken)
 
 
 class Session:
@@ -175,6 +134,35 @@ class Session:
         name = child if isinstance(child, str) else child.session_id
         return await self.call_tool("tell_child", {"child": name, "text": text}, command_id=command_id, actor=actor)
 
+    async def tell(
+        self,
+        to: str | Session,
+        text: str,
+        *,
+        urgency: Literal["high", "normal", "low"] = "normal",
+        command_id: str | None = None,
+        actor: str = "user",
+    ) -> str:
+        """Has it say something to another session of its tree: `parent`, `root`, the name of its agent (numbered if
+        there are several: `researcher-2`), its place (`c5.0~c7.0`), or its id. It is a signal there, with the labels of
+        this session. Its agent must have the tool `tell`. Returns who was told; raises `Refused`, with the names that
+        there are, if nobody was."""
+        from windlass.runtime.trees.message_call import said
+
+        name = to if isinstance(to, str) else to.session_id
+        return await said(self, {"to": name, "text": text, "urgency": urgency}, self._id(command_id), actor)
+
+    async def grant(
+        self, child: str | Session, budget: Budget, *, command_id: str | None = None, actor: str = "user"
+    ) -> None:
+        """Gives a child session more of what is left here, on top of what was set aside for it; one further below gets
+        it from the one above it, which is given as much. `child` is its id, its place below this session (`c6.0~c7.0`),
+        or the id of what it asks (`c6.0~c7.0/q8`). Raises `Refused` if that is more than is left."""
+        from windlass.runtime.trees.budget_grants import granted_down
+
+        name = child if isinstance(child, str) else child.session_id
+        await granted_down(self, name, budget, self._id(command_id), actor)
+
     async def children(self) -> tuple[str, ...]:
         """The ids of its child sessions whose ends have not come back yet."""
         return tuple(child.child_id for child in (await self.state()).children.open.values())
@@ -185,6 +173,21 @@ class Session:
         from windlass.runtime.operate.process_table import process_table
 
         return await process_table(self.runtime.store, self.key)
+
+    async def select(
+        self, specialist: str | Agent | None, *, command_id: str | None = None, actor: str = "user"
+    ) -> str:
+        """Has it run by one of its agent's specialists from now on, or with None by its agent itself again.
+        Instructions and tools are those of the specialist, so is the model if it names one; what its agent denies or
+        asks about stays denied and asked. History, budget, labels and mode stay. A run that goes on ends first. Raises
+        `Refused` for a specialist that is not there or cannot."""
+        name = specialist if isinstance(specialist, str) else specialist.name if specialist is not None else ""
+        return await self.change(ChangeAgent(agent=name), command_id=command_id, actor=actor)
+
+    async def selected(self) -> str | None:
+        """The name of the specialist that runs it; None if its agent does itself."""
+        specialist = (await self.state()).setup.options.specialist
+        return specialist.name if specialist is not None else None
 
     # --- talking ---
 
@@ -222,10 +225,10 @@ class Session:
                 actor=actor,
                 behavior=behavior,
                 origin=origin or Origin(),
-                options=_options(options, model, budget, tools, output),
+                options=run_options(options, model, budget, tools, output),
                 labels=checked_labels(labels),
                 trace=trace,
-                body=PromptBody(content=_said(text), attachments=_attached(attachments)),
+                body=PromptBody(content=said_blocks(text), attachments=attached(attachments)),
             ),
             Lent(hooks=tuple(hooks), model=None if isinstance(model, str) else model),
         )
@@ -261,7 +264,7 @@ class Session:
                 action=action,
                 mode=mode,
                 tokens=16,
-                body=_answer_body(answer),
+                body=answer_body(answer),
             ),
         )
 
@@ -344,6 +347,25 @@ class Session:
         """The standing approvals that hold now."""
         return await self.runtime.host.views.grants(self.key)
 
+    async def hear(
+        self,
+        other: str | Session,
+        *,
+        expires_ms: int | None = None,
+        command_id: str | None = None,
+        actor: str = "user",
+    ) -> str:
+        """Lets one session of another tree, by its id, tell this one something with its tool `tell`, until it is taken
+        back or a time has come (milliseconds since 1970). Returns the id of the grant, which `grants()` lists and
+        `revoke()` takes back."""
+        from windlass.runtime.operate.open_requests import to_hear
+        from windlass.store.rules.ids import check_id
+
+        name = check_id("session id", other) if isinstance(other, str) else other.session_id
+        grant = to_hear(name, actor, expires_ms)
+        await self.change(ChangeGrants(add=(grant,)), command_id=command_id, actor=actor)
+        return grant.grant_id
+
     async def revoke(self, *grant_ids: str, command_id: str | None = None, actor: str = "user") -> str:
         """Takes standing approvals back; calls that wait under one of them are judged again."""
         return await self.change(ChangeGrants(revoke=grant_ids), command_id=command_id, actor=actor)
@@ -416,6 +438,8 @@ class Session:
     ) -> str:
         """Tells the agent that something happened outside: what, in words and as data, and where it comes from. `trace`
         is the sender's trace context, a `traceparent`: a run that the signal begins becomes a part of that trace."""
+        if urgency not in URGENCIES:
+            raise UsageError(f"urgency {urgency!r} is none of {', '.join(URGENCIES)}")
         return await Sent(
             self,
             SignalReceived(
@@ -546,7 +570,7 @@ class Session:
     ) -> str:
         """Puts the waiting prompts in this order; those that are not named are dropped. `texts` are new words for some
         of them, by prompt id."""
-        edits = {name: PromptBody(content=_said(text)) for name, text in (texts or {}).items()}
+        edits = {name: PromptBody(content=said_blocks(text)) for name, text in (texts or {}).items()}
         body = QueueBody(edits=edits) if edits else None
         return await Sent(self, QueueEdited(command_id=self._id(command_id), actor=actor, order=prompt_ids, body=body))
 
@@ -687,59 +711,3 @@ class Session:
         """Puts the session's sums on record, once it rests, and why: `error` says that something went wrong. Safe
         twice; the next command resumes it."""
         await self.runtime.shut_down(self.session_id, reason=reason, error=error)
-
-
-def _said(text: str | Sequence[InputBlock]) -> tuple[InputBlock, ...]:
-    if isinstance(text, str):
-        return (Text(text=text),)
-    if isinstance(text, Sequence):
-        blocks = tuple(block for block in text if isinstance(block, InputBlock))
-        if len(blocks) == len(text):
-            return blocks
-    shown = repr(text)[:SHOWN_CHARS_MAX]
-    raise UsageError(f"a prompt is a text or a list of blocks such as Text(text=...), not {shown}")
-
-
-def _attached(given: Sequence[Attachable]) -> tuple[AnyAttachment, ...]:
-    if not given:
-        return ()
-    from windlass.runtime.commands.attachments import as_attachment
-
-    if isinstance(given, str | os.PathLike):
-        raise UsageError(f"attachments are a list: write attachments=[{os.fspath(given)!r}]")
-    return tuple(map(as_attachment, given))
-
-
-def _needs_reading(body: PromptBody | None) -> bool:
-    """Whether a prompt holds what is to be read, bounded or kept apart before it is sent."""
-    return body is not None and (bool(body.attachments) or any(getattr(block, "data", None) for block in body.content))
-
-
-def _options(
-    given: RunOptions | None,
-    model: str | Model | None,
-    budget: Budget | None,
-    tools: Sequence[Any] | None,
-    output: bool | None,
-) -> RunOptions | None:
-    """What a prompt changes for its run, as data; None if it changes nothing."""
-    changes: dict[str, Any] = {}
-    if model is not None:
-        changes["model"] = ModelRef(name=model if isinstance(model, str) else model.info.name)
-    if budget is not None:
-        changes["limits"] = budget.limits()
-    if tools is not None:
-        changes["tools"] = tuple(tool if isinstance(tool, str) else str(as_tool(tool).name) for tool in tools)
-    if output is not None:
-        changes["output_required"] = output
-    return msgspec.structs.replace(given or RunOptions(), **changes) if changes else given
-
-
-def _answer_body(answer: str | Sequence[str] | JsonObject | AnswerBody) -> AnswerBody:
-    if isinstance(answer, AnswerBody):
-        return answer
-    if isinstance(answer, str):
-        return AnswerBody(answers=(Answer(index=0, text=answer),)) if answer else AnswerBody()
-    if isinstance(answer, dict):
-        return AnswerBody(content=answer)
-    return AnswerBody(answers=(Answer(index=0, selected=tuple(answer)),))

@@ -8,8 +8,10 @@ from typing import Literal
 
 from windlass.events.turns import Prepared
 from windlass.events.values.blocks import Value
-from windlass.events.values.specs import Contract, Limits, PermissionKind, Policy, ToolSpec, WorkMode, Workspace
-from windlass.kernel.parts.tools import gate
+from windlass.events.values.policy import PermissionKind, Policy, WorkMode
+from windlass.events.values.setup import Limits, Workspace
+from windlass.events.values.tools import Contract, ToolSpec
+from windlass.kernel.parts.tools import policy_rules, rule_words, verdicts
 from windlass.kernel.parts.tools.kernel_tools import KERNEL_TOOLS
 from windlass.kernel.state import State
 from windlass.models.tokens import estimate_text
@@ -29,7 +31,7 @@ class ToolSetup(Value, frozen=True, kw_only=True):
     kind: PermissionKind
     source: str
     contract: Contract
-    verdict: gate.Outlook
+    verdict: verdicts.Outlook
     why: str = ""
     conditions: tuple[str, ...] = ()
     alias: str | None = None
@@ -76,6 +78,10 @@ class SetupSummary(Value, frozen=True, kw_only=True):
     """The kind of sandbox that commands run in, by name; None if none was named."""
     confined: bool = False
     """Whether that confines files and network, as it says here."""
+    specialists: tuple[str, ...] = ()
+    """The specialists of its agent, by name, as far as its code is here."""
+    specialist: str | None = None
+    """The one that is selected to run it."""
 
 
 def summary(
@@ -85,6 +91,7 @@ def summary(
     knowledge: Sequence[str] = (),
     trusted: bool | None = None,
     confined: bool = False,
+    specialists: tuple[str, ...] = (),
 ) -> SetupSummary:
     """The summary of a state, with what only the host knows."""
     return SetupSummary(
@@ -104,12 +111,16 @@ def summary(
         session_budget=state.budget.limits,
         sandbox=state.setup.options.sandbox,
         confined=confined,
+        specialists=specialists,
+        specialist=by.name if (by := state.setup.options.specialist) is not None else None,
     )
 
 
 def tool_setup(state: State, spec: ToolSpec, *, confined: bool = False) -> ToolSetup:
     """A tool with what the gate would say of it now; `confined`: in a sandbox that confines."""
-    verdict, why = gate.verdict_on(state, spec, Prepared(digest="", confined=confined and gate.runs_in_sandbox(spec)))
+    verdict, why = verdicts.verdict_on(
+        state, spec, Prepared(digest="", confined=confined and policy_rules.runs_in_sandbox(spec))
+    )
     return ToolSetup(
         name=spec.name,
         kind=spec.kind,
@@ -124,13 +135,17 @@ def tool_setup(state: State, spec: ToolSpec, *, confined: bool = False) -> ToolS
 
 
 def _conditions(policy: Policy, spec: ToolSpec) -> tuple[str, ...]:
-    return tuple(gate.describe(rule) for rule in policy.rules if rule.when is not None and gate.speaks_of(rule, spec))
+    return tuple(
+        rule_words.describe(rule)
+        for rule in policy.rules
+        if rule.when is not None and policy_rules.speaks_of(rule, spec)
+    )
 
 
 def unused_rules(policy: Policy, specs: Collection[ToolSpec]) -> tuple[str, ...]:
     """The rules that speak of none of some tools."""
-    rules = [rule for rule in policy.rules if not any(gate.speaks_of(rule, spec) for spec in specs)]
-    return tuple(gate.describe(rule) for rule in rules if rule.tool != "*")
+    rules = [rule for rule in policy.rules if not any(policy_rules.speaks_of(rule, spec) for spec in specs)]
+    return tuple(rule_words.describe(rule) for rule in rules if rule.tool != "*")
 
 
 def _titled(text: str) -> Knowledge:
@@ -140,12 +155,12 @@ def _titled(text: str) -> Knowledge:
 
 def tool_collisions(specs: Iterable[ToolSpec]) -> list[Collision]:
     """Names that several tools go by, on the model's side, or that a built-in tool has too."""
-    found: list[Collision] = []
+    collisions: list[Collision] = []
     by_model_name: dict[str, list[str]] = {}
     for spec in specs:
         by_model_name.setdefault(spec.alias or spec.name, []).append(spec.name)
         if spec.name in BUILTIN_TOOLS and spec.source != "builtin":
-            found.append(
+            collisions.append(
                 Collision(
                     kind="tool",
                     name=spec.name,
@@ -156,8 +171,8 @@ def tool_collisions(specs: Iterable[ToolSpec]) -> list[Collision]:
     for name, tools in by_model_name.items():
         if len(tools) > 1:
             note = f"the model cannot tell them apart: {tools[-1]} is called"
-            found.append(Collision(kind="model_name", name=name, between=tuple(tools), note=note))
-    return found
+            collisions.append(Collision(kind="model_name", name=name, between=tuple(tools), note=note))
+    return collisions
 
 
 def file_collisions(files: Sequence[InstructionFile]) -> list[Collision]:
@@ -174,8 +189,8 @@ def file_collisions(files: Sequence[InstructionFile]) -> list[Collision]:
 
 def recorded_files(sources: Sequence[str]) -> tuple[InstructionFile, ...]:
     """The files of recorded instructions, if nobody named the folder in this process."""
-    found = []
+    files = []
     for source in sources:
         path, _, digest = source.rpartition("@")
-        found.append(InstructionFile(path=path, digest=digest, used=True, note="as recorded"))
-    return tuple(found)
+        files.append(InstructionFile(path=path, digest=digest, used=True, note="as recorded"))
+    return tuple(files)

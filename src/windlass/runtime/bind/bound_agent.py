@@ -11,27 +11,22 @@ import msgspec
 
 from windlass.events.errors import KernelError, Refused, UsageError
 from windlass.events.sessions import SetupBody
-from windlass.events.turns import Prepared
-from windlass.events.values.access import SandboxTerms
-from windlass.events.values.blocks import JsonObject
 from windlass.events.values.items import ModelSettings, ToolSchema
-from windlass.events.values.specs import AgentRef, ModelRef, Routing, SessionOptions, Setup, Terms, ToolSpec
-from windlass.kernel.parts.machines.machine_tools import MACHINE_TOOLS
-from windlass.kernel.parts.tools.gate import runs_in_sandbox, unseen_by
+from windlass.events.values.models import ModelRef
+from windlass.events.values.setup import AgentRef, Routing, SessionOptions, Setup, Terms
+from windlass.events.values.tools import ToolSpec
 from windlass.kernel.state import State
 from windlass.models.base import Model, ModelInfo
 from windlass.models.tokens import estimate_text
 from windlass.runtime.api.agent import Agent
 from windlass.runtime.context.archive_page import RECALL
 from windlass.runtime.workspace.instruction_files import digest_of
-from windlass.tools.canonical_json import digest
-from windlass.tools.description import CallPlace, Description, described, described_aside
-from windlass.tools.sandboxes.sandbox import Sandbox
+from windlass.tools.description import CallPlace
 from windlass.tools.tool import AnyTool
 
-from .explanation import looked_at
 from .local_code import LocalCode, weighed
-from .sandbox_terms import terms_of, unhidden
+from .other_models import OtherModels, reference, summary_model
+from .selected_agent import chosen
 from .session_options import NO_OPTIONS, applied, without_content
 
 if TYPE_CHECKING:
@@ -60,6 +55,10 @@ class Bound:
         self.model = model
         self.options = options
         """What is otherwise here than the agent's code says."""
+        self.own_agent = agent
+        """The agent itself, also while a specialist runs the session in its place."""
+        self.specialists: dict[str, Bound] = {}
+        """Its specialists, bound too."""
         self._variants: dict[bytes, Bound] = {}
         """The same agent with the options of some of its sessions."""
         self.tools: dict[str, AnyTool] = {tool.name: tool for tool in agent.toolset}
@@ -70,10 +69,8 @@ class Bound:
         self.mcp: SessionServers | None = None
         """The MCP servers of a session that this is bound to, if its agent has some."""
         self._schemas: dict[tuple[str, ...], tuple[ToolSchema, ...]] = {}
-        self._others: dict[str, Model] = {}
-        self._given: dict[str, Model] = {}
-        """Models besides the agent's own that were given as such: their giver closes them."""
-        self._summary_model = self._summariser()
+        self._models = OtherModels()
+        self._summary_model = summary_model(agent.summary_model, self.model, self._models)
         self.own = Told(digest_of(agent.instructions), agent.instructions, estimate_text(agent.instructions))
         self._told: weakref.WeakValueDictionary[str, Told] = weakref.WeakValueDictionary()
         """Instructions other than the agent's own, as long as a session holds them."""
@@ -89,14 +86,32 @@ class Bound:
         """The same agent with the options of a session. Raises `UsageError` if they mean nothing here."""
         if options == NO_OPTIONS:
             return self
+        if options.specialist is not None:
+            now = chosen(self.agent, options.specialist.name)
+            options = msgspec.structs.replace(options, specialist=now)
         name = msgspec.json.encode(options, order="deterministic")
-        found = self._variants.get(name)
-        if found is None:
-            other = None if options.model == self.agent.model else options.model
-            model = self.model_for(other) if other is not None else self.model
-            found = self._variants[name] = Bound(applied(self.agent, options), model, options)
-            found._given[self.info.name] = self.model  # a command may change a session back to it
-        return found
+        variant = self._variants.get(name)
+        if variant is None:
+            model = self._model_under(options)
+            variant = self._variants[name] = Bound(applied(self.agent, options), model, options)
+            variant.own_agent, variant.specialists = self.agent, self.specialists
+            variant._models.give(self.model)  # a command may change a session back to it
+        return variant
+
+    def _model_under(self, options: SessionOptions) -> Model:
+        """The model of a session: that of the specialist that runs it, else the one that its options name, else its
+        agent's own."""
+        by = self.specialists.get(options.specialist.name) if options.specialist is not None else None
+        if by is not None and by.agent.model is not None:
+            return by.model
+        other = None if options.model == self.agent.model else options.model
+        return self.model_for(other) if other is not None else self.model
+
+    def may_start(self) -> tuple[Agent, ...]:
+        """The agents whose specialists its session may have started: its own, and the one that runs it now."""
+        by = self.options.specialist
+        runs = self.specialists.get(by.name) if by is not None else None
+        return (self.own_agent,) if runs is None else (runs.agent, self.own_agent)
 
     @property
     def ref(self) -> AgentRef:
@@ -139,10 +154,12 @@ class Bound:
         spec = state.toolset.tools.get(name)
         if spec is not None and (spec.alias or name) == shown:
             return name
-        return next((found for found, spec in state.toolset.tools.items() if (spec.alias or found) == shown), name)
+        return next(
+            (tool_name for tool_name, spec in state.toolset.tools.items() if (spec.alias or tool_name) == shown), name
+        )
 
-    def setup(self) -> Setup:
-        terms = self.terms
+    def setup(self, *, trusted: bool = False) -> Setup:
+        terms = self.terms_in(trusted=trusted)
         return Setup(
             agent=self.ref,
             model=terms.model,
@@ -159,6 +176,11 @@ class Bound:
             machine=getattr(self.agent.machine, "spec", None),
         )
 
+    def terms_in(self, *, trusted: bool) -> Terms:
+        """What the agent's code says a session works by whose folder is trusted, or is not."""
+        policy = msgspec.structs.replace(self.terms.policy, trusted=trusted)
+        return msgspec.structs.replace(self.terms, policy=policy)
+
     @functools.cached_property
     def terms(self) -> Terms:
         """What the agent's code says its sessions work by."""
@@ -172,7 +194,7 @@ class Bound:
             settings = msgspec.structs.replace(settings, summary_model=self._summary_model)
         return Terms(
             model=self.model_ref(),
-            policy=agent.policy,
+            policy=msgspec.structs.replace(agent.policy, role=agent.role),
             limits=agent.session_budget.limits(),
             run_limits=agent.budget.limits(),
             settings=settings,
@@ -195,21 +217,21 @@ class Bound:
         if text == self.own.text:
             return self.own
         digest = digest_of(text)
-        found = self._told.get(digest)
-        if found is None:
-            found = self._told[digest] = Told(digest, text, estimate_text(text))
-        return found
+        instructions = self._told.get(digest)
+        if instructions is None:
+            instructions = self._told[digest] = Told(digest, text, estimate_text(text))
+        return instructions
 
     def told(self, state: State) -> str:
         """The recorded instructions of a session: what its log says is what its model gets."""
         if state.workspace.instructions_digest == self.own.digest:
             return self.own.text
-        found = self._told.get(state.workspace.instructions_digest)
-        if found is None:
+        instructions = self._told.get(state.workspace.instructions_digest)
+        if instructions is None:
             raise KernelError(
                 f"session {state.session_id!r}: event {state.workspace.instructions_seq} is not in memory"
             )
-        return found.text
+        return instructions.text
 
     def known_model(self, name: str) -> ModelRef:
         """A model by name, with what the kernel must know of it. Raises `Refused` for a name that means nothing."""
@@ -219,28 +241,13 @@ class Bound:
             info = self.model_for(name).info
         except UsageError as error:
             raise Refused("unknown_model", str(error)) from error
-        return _ref(info)
-
-    def _summariser(self) -> ModelRef | None:
-        """The model that is to write summaries, if the agent names one. Raises `UsageError` for an unknown name."""
-        wanted = self.agent.summary_model
-        if wanted is None:
-            return None
-        if isinstance(wanted, str):
-            return _ref(self.model_for(wanted).info)
-        self._given[wanted.info.name] = wanted
-        return _ref(wanted.info)
+        return reference(info)
 
     def model_for(self, name: str) -> Model:
         """The model that a request names: the agent's own, or another one that a session changed to."""
         if name == self.info.name:
             return self.model
-        found = self.local_code.models.get(name) or self._given.get(name) or self._others.get(name)
-        if found is None:
-            from windlass.models.catalogue.names import open_model
-
-            found = self._others[name] = open_model(name)
-        return found
+        return self.local_code.models.get(name) or self._models.named(name)
 
     def offered(self, state: State) -> tuple[ToolSchema, ...]:
         """The tools that a model is told of in this state, in the order in which they were set."""
@@ -253,70 +260,12 @@ class Bound:
             and (tool := self.tool(state, name)) is not None
         ]
         digests = tuple(tool.spec.digest for tool in tools)
-        found = self._schemas.get(digests)
-        if found is None:
+        schemas = self._schemas.get(digests)
+        if schemas is None:
             if len(self._schemas) >= SCHEMAS_KEPT_MAX:
                 self._schemas.clear()
-            found = self._schemas[digests] = tuple(tool.schema for tool in tools)
-        return found
-
-    def looks_aside(self, state: State, name: str) -> bool:
-        """Whether a call of a tool is looked at by itself and not with the reply: it is described in a thread, or its
-        sandbox must be asked what it confines."""
-        tool = self.tool(state, name)
-        return tool is not None and (tool.options.describe_in_thread or runs_in_sandbox(tool.spec))
-
-    async def prepared_aside(
-        self, state: State, name: str, args: JsonObject | None, text: str | None, sandbox: Sandbox | None = None
-    ) -> Prepared:
-        """What the host finds out about a call before the gate, with what its tool reads for that, and what its
-        sandbox says if all that the tool does happens there."""
-        tool, about, terms = self.tool(state, name), None, None
-        checked = tool.check(args if args is not None else {}) if tool is not None else None
-        if tool is None or checked is None or checked.errors:
-            return self.prepared(state, name, args, text)
-        if tool.options.describe_in_thread:
-            about = await described_aside(tool, checked.args, self.place(state))
-        if sandbox is not None and runs_in_sandbox(tool.spec):
-            about = about or described(tool, checked.args, self.place(state))
-            terms, problem = await terms_of(sandbox, about)
-            if problem is not None:
-                return Prepared(digest=checked.digest, errors=(problem,))
-            globs = unseen_by(state.gate.policy, tool.spec)
-            why = await unhidden(sandbox, self.place(state).folder, globs) if about.unclear is None else None
-            about = msgspec.structs.replace(about, unclear=why) if why is not None else about
-        return self.prepared(state, name, args, text, about, sandbox=terms)
-
-    def prepared(
-        self,
-        state: State,
-        name: str,
-        args: JsonObject | None,
-        text: str | None,
-        about: Description | None = None,
-        *,
-        sandbox: SandboxTerms | None = None,
-    ) -> Prepared:
-        """What the host finds out about a call before the gate. `sandbox` is where it would run."""
-        tool = self.tool(state, name)
-        if tool is None:
-            return Prepared(digest=digest(args if args is not None else text))
-        given: JsonObject = args if args is not None else {}
-        try:
-            if (
-                name in MACHINE_TOOLS
-                and tool.spec.runs == "kernel"
-                and (wrong := self._machine_call(state, name, given))
-            ):
-                return Prepared(digest=digest(given), errors=wrong)
-            return looked_at(state, tool, given, self.place(state), about, sandbox=sandbox)
-        except (Exception, SystemExit) as error:  # code of the tool's author: a call that cannot be judged does not run
-            return Prepared(digest="", errors=(f"the call cannot be checked ({type(error).__name__}: {error})",))
-
-    def _machine_call(self, state: State, name: str, args: JsonObject) -> tuple[str, ...]:
-        from windlass.runtime.machines.call_checks import wrong_with
-
-        return wrong_with(state, name, args)
+            schemas = self._schemas[digests] = tuple(tool.schema for tool in tools)
+        return schemas
 
     def place(self, state: State) -> CallPlace:
         """Where the calls of a session are made."""
@@ -341,25 +290,12 @@ class Bound:
     async def close(self) -> None:
         """Closes the models that were opened here; one that was given is its giver's to close."""
         given = not (self.agent.model is None or isinstance(self.agent.model, str))
-        for model in (*(() if given else (self.model,)), *self._others.values()):
-            await model.close()
-        for variant in self._variants.values():
-            for model in variant._others.values():
-                await model.close()
+        if not given:
+            await self.model.close()
+        for bound in (self, *self._variants.values()):
+            await bound._models.close()
 
 
 def routing_of(machine: Any) -> Routing:
     """How prompts come to a machine: never, as the model likes, or through the one that is given."""
     return "agent" if machine is None else "auto" if isinstance(machine, str) else "explicit"
-
-
-def _ref(info: ModelInfo) -> ModelRef:
-    """A model as the kernel must know it."""
-    return ModelRef(
-        name=info.name,
-        provider=info.provider,
-        model=info.model,
-        window_tokens=info.window_tokens,
-        max_output_tokens=info.max_output_tokens or 16_384,
-        price=info.price,
-    )

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.events.errors import UsageError
-from windlass.kernel.parts.skills import SKILL_TOOLS
+from windlass.events.values.tools import SKILL_TOOLS
 from windlass.kernel.parts.tools.kernel_tools import KERNEL_TOOLS
 from windlass.runtime.context.recall_tools import RECALL_TOOLS
 from windlass.tools.files import FILE_TOOLS, WRITE_TOOLS, file_tools
@@ -22,6 +22,10 @@ FETCH = "fetch"
 
 SUBMIT = "submit_nodes"
 """Adds nodes to the workflow that a session works for."""
+TELL = "tell"
+"""Says something to another session of the tree."""
+READ_PARENT = "read_parent"
+"""Reads the conversation of the session above. Children that were begun to do so have it; nobody else may name it."""
 
 DESCRIPTIONS = {
     "ask_user": "Ask the user something that you cannot find out yourself: one question with options to pick, several "
@@ -34,9 +38,12 @@ DESCRIPTIONS = {
     "wait": "Set a timer, by duration or by time (milliseconds since 1970). End your turn to wait for it.",
     "load_tools": "Make tools of the catalogue available by name, from your next turn on.",
     "tell_child": "Say something to a child session that works in the background, by its id.",
+    "grant_child": "Give a child session that has used what was set aside for it more of what you have left.",
 }
 
-BY_NAME = frozenset((*KERNEL_TOOLS, *RECALL_TOOLS, *FILE_TOOLS, *WRITE_TOOLS, *SHELL_TOOLS, *JOB_TOOLS, FETCH, SUBMIT))
+BY_NAME = frozenset(
+    (*KERNEL_TOOLS, *RECALL_TOOLS, *FILE_TOOLS, *WRITE_TOOLS, *SHELL_TOOLS, *JOB_TOOLS, FETCH, SUBMIT, TELL)
+)
 """Every tool that is offered by its name."""
 
 
@@ -84,6 +91,16 @@ def builtin(name: str) -> AnyTool:
 
         description, parameters = SUBMIT_TOOLS[name]
         runs = "host"
+    elif name == TELL:
+        from windlass.runtime.trees.messages import TELL_TOOLS
+
+        description, parameters = TELL_TOOLS[name]
+        runs = "host"
+    elif name == READ_PARENT:
+        from windlass.runtime.trees.parent_conversation import READ_PARENT_TOOLS
+
+        description, parameters = READ_PARENT_TOOLS[name]
+        runs = "host"
     else:
         known = ", ".join(sorted(BY_NAME))
         raise UsageError(f"there is no built-in tool {name!r}: there are {known}")
@@ -111,7 +128,7 @@ def resolved(tools: Any) -> list[Any]:
     given = list(tools)
     named = [tool for tool in given if isinstance(tool, str) and tool in (*FILE_TOOLS, *WRITE_TOOLS)]
     files = {tool.name: tool for tool in file_tools(".", named, by_session=True)} if named else {}
-    found = [(files.get(tool) or builtin(tool)) if isinstance(tool, str) else tool for tool in given]
-    if any(isinstance(tool, Tool) and tool.options.deferred for tool in found):
-        found += [builtin(name) for name in CATALOGUE_TOOLS if name not in given]
-    return found
+    resolved_tools = [(files.get(tool) or builtin(tool)) if isinstance(tool, str) else tool for tool in given]
+    if any(isinstance(tool, Tool) and tool.options.deferred for tool in resolved_tools):
+        resolved_tools += [builtin(name) for name in CATALOGUE_TOOLS if name not in given]
+    return resolved_tools

@@ -30,6 +30,9 @@ EFFORT = {"all": 1, "exists": 1, "exists_one": 1, "map": 2, "filter": 2}
 """How the work of a loop grows with the number of its elements: those that build a list copy it at each step."""
 WORK_MAX = 200_000
 """Steps that one judgement may take, a few hundredths of a second; what would take more is not judged."""
+TEXT_WORK_MAX = 2_000_000_000
+"""Characters that all the steps of one judgement may look at or copy, if each does so with every text that it is given:
+a few tenths of a second."""
 
 BINDS = re.compile(r"\.(?:all|exists|exists_one|map|filter)\(\s*([A-Za-z_]\w*)\s*,")
 OPERATOR = re.compile(r"\W")
@@ -73,35 +76,44 @@ class Expression:
     def holds(self, variables: dict[str, Any]) -> bool | None:
         """Whether it holds; None if it cannot be said: a field is missing, types do not fit, it is no yes or no, or its
         loops would run too long over this call."""
-        if self._power and elements_in(variables) ** self._power > WORK_MAX:
+        if self._power and not is_bounded(variables, self._power):
             return None
         try:
-            found = self._program.execute(variables)
+            outcome = self._program.execute(variables)
         except Exception:  # whatever the evaluator raises means the same: not judged
             return None
-        return found if isinstance(found, bool) else None
+        return outcome if isinstance(outcome, bool) else None
 
 
 def loop_power(source: str) -> int:
     """How the work of an expression grows with what it is given: the efforts of the loops that stand in each other."""
     open_: list[int] = []
     most = 0
-    for found in LOOPS.finditer(source):
-        if found[0] == ")":
+    for match in LOOPS.finditer(source):
+        if match[0] == ")":
             if open_:
                 open_.pop()
-        elif found[0].endswith("("):
-            open_.append(EFFORT.get(found[1] or "", 0))
+        elif match[0].endswith("("):
+            open_.append(EFFORT.get(match[1] or "", 0))
             most = max(most, sum(open_))
     return most
 
 
-def elements_in(value: Any) -> int:
-    """How many things a value holds, all levels together."""
-    count, waiting = 0, [value]
+def is_bounded(variables: dict[str, Any], power: int) -> bool:
+    """Whether loops of this power over these values end soon: there are so many steps, and each may read every text."""
+    elements, characters = size_of(variables)
+    steps: int = elements**power
+    return steps <= WORK_MAX and steps * characters <= TEXT_WORK_MAX
+
+
+def size_of(value: Any) -> tuple[int, int]:
+    """How many things a value holds, and how many characters its texts have, all levels together."""
+    elements, characters, waiting = 0, 0, [value]
     while waiting:
         inner = waiting.pop()
         if isinstance(inner, dict | list | tuple):
-            count += len(inner)
+            elements += len(inner)
             waiting += inner.values() if isinstance(inner, dict) else inner
-    return count
+        elif isinstance(inner, str):
+            characters += len(inner)
+    return elements, characters

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from windlass.events.errors import Refused, UsageError
-from windlass.events.values.specs import ToolSpec, ToolText
+from windlass.events.values.tools import ToolSpec, ToolText
 from windlass.models.tokens import estimate_json
 from windlass.tools.tool import AnyTool, Options, Tool
 
@@ -90,7 +90,7 @@ class LocalCode:
             self.models[lent.model.info.name] = lent.model
 
     def _forget_hooks(self, state: State) -> None:
-        waiting = {found.command_id for found in state.queue.inputs.values()}
+        waiting = {queued_input.command_id for queued_input in state.queue.inputs.values()}
         run = state.run if state.active or state.run.resumable or state.calls.by_id else None
         seen = self._hooked.get(run.first_run_id) if run is not None else None
         kept = {*waiting, *(run.commands if run is not None else ()), *(seen[0] if seen is not None else ())}

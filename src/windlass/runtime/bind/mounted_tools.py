@@ -11,7 +11,7 @@ import msgspec
 from windlass.events.errors import Refused
 from windlass.events.stored import codec
 from windlass.events.tools.toolset import MountReceived
-from windlass.events.values.specs import ToolSpec
+from windlass.events.values.tools import ToolSpec
 from windlass.kernel.state import State
 from windlass.runtime.streams.log_reader import LogReader
 from windlass.store.base import Key
@@ -51,18 +51,21 @@ def mounted_by_client(command: MountReceived, state: State, bound: Bound) -> Mou
 
 def present(bound: Bound, state: State, local_code: LocalCode) -> tuple[ToolSpec, ...]:
     """The tools that a session has under the code that is here: what was mounted stays if its code is here or a
-    client runs it, and what was taken away stays away as long as the agent is the recorded one."""
+    client runs it, and what was taken away stays away as long as the agent is the recorded one, or the tool itself is
+    what it was."""
     own = {tool.name: tool for tool in bound.tools.values()}
-    found: dict[str, ToolSpec] = {}
+    specs: dict[str, ToolSpec] = {}
     for name, spec in state.toolset.tools.items():
         tool = own.get(name)
         if (name, spec.digest) in local_code.code or (tool is None and spec.runs == "client"):
-            found[name] = spec
+            specs[name] = spec
         elif (code := tool or local_code.named(name)) is not None:
-            found[name] = weighed(code)
+            specs[name] = weighed(code)
     if bound.agent.digest != state.setup.agent.digest:
-        found.update({name: weighed(tool) for name, tool in own.items() if name not in found})
-    return tuple(found.values())
+        away = state.toolset.away
+        more = {name: weighed(tool) for name, tool in own.items() if name not in specs}
+        specs.update({name: spec for name, spec in more.items() if away.get(name) != spec.digest})
+    return tuple(specs.values())
 
 
 async def recall_clients(bound: Bound, state: State, local_code: LocalCode, log: LogReader, key: Key) -> None:

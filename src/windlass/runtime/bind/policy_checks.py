@@ -10,8 +10,9 @@ from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import UsageError
-from windlass.events.values.specs import Policy, Rate, Rule
+from windlass.events.values.policy import Policy, Rate, Rule
 from windlass.kernel.parts.tools.rule_limits import RATE_CALLS_MAX
 
 from .policy_patterns import LISTED_MAX, command_pattern, host_pattern, path_glob
@@ -29,7 +30,7 @@ UNITS = {"second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000
 SHORT = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 RATE = re.compile(r"\s*(\d{1,6})\s*(?:/|per)\s*(\d{0,6})\s*([a-z]+)\s*")
 LISTS = (
-    "kinds", "paths", "writes", "hosts", "commands", "traits", "modes", "sources", "labels",
+    "kinds", "paths", "writes", "hosts", "commands", "traits", "modes", "sources", "labels", "roles", "trust",
 )  # fmt: skip
 """The fields of a rule that hold several things."""
 PATTERNS: dict[str, Callable[[str], object]] = {
@@ -50,11 +51,11 @@ class WrongRule(UsageError):
 
 def rate_of(text: str) -> Rate:
     """A rate as people write it: `10/minute`, `3 per 30s`. Raises `UsageError` for what is none."""
-    found = RATE.fullmatch(text.lower())
-    unit = None if found is None else SHORT.get(found[3]) or UNITS.get(found[3].removesuffix("s"))
-    if found is None or unit is None or not int(found[1]) or found[2] == "0":
+    match = RATE.fullmatch(text.lower())
+    unit = None if match is None else SHORT.get(match[3]) or UNITS.get(match[3].removesuffix("s"))
+    if match is None or unit is None or not int(match[1]) or match[2] == "0":
         raise UsageError(f"{text!r} is no rate: write '10/minute', '100/hour' or '3/30s'")
-    return Rate(calls=int(found[1]), per_ms=int(found[2] or 1) * unit)
+    return Rate(calls=int(match[1]), per_ms=int(match[2] or 1) * unit)
 
 
 def rule_from(given: dict[str, Any]) -> Rule:
@@ -78,19 +79,19 @@ def _field(name: str, value: Any) -> Any:
 
 def wrong_fields(given: dict[str, Any]) -> list[WrongRule]:
     """All that is wrong with the fields of a rule, each field looked at by itself."""
-    found = []
+    problems = []
     for name, value in given.items():
         if name not in HINTS:
             known = ", ".join(HINTS)
-            found.append(WrongRule(name, f"unknown key {name!r} in a rule: there are {known}", whole=True))
+            problems.append(WrongRule(name, f"unknown key {name!r} in a rule: there are {known}", whole=True))
             continue
         try:
             rule = Rule(**{"action": "deny", name: _field(name, value)})
         except WrongRule as error:
-            found.append(error)
+            problems.append(error)
         else:
-            found += [WrongRule(field, told) for field, told in wrong_in(rule)]
-    return found
+            problems += [WrongRule(field, told) for field, told in wrong_in(rule)]
+    return problems
 
 
 def _typed(name: str, value: Any) -> Any:
@@ -107,7 +108,7 @@ def _typed(name: str, value: Any) -> Any:
 def value_of(value: Any, kind: Any) -> Any:
     """A value as a type. Raises `ValueError` in words for people, with what may stand there."""
     try:
-        return msgspec.convert(msgspec.to_builtins(value), kind)
+        return known_types.convert(msgspec.to_builtins(value), kind)
     except (msgspec.ValidationError, TypeError):
         raise ValueError(_no_value(value, kind)) from None
 

@@ -13,8 +13,10 @@ from windlass.events.errors import UsageError
 from windlass.events.turns import Prepared
 from windlass.events.values.access import Access, SandboxTerms
 from windlass.events.values.blocks import JsonObject
-from windlass.events.values.specs import Rule, ToolSpec
-from windlass.kernel.parts.tools.gate import is_conditional, speaks_of
+from windlass.events.values.policy import Rule
+from windlass.events.values.tools import ToolSpec
+from windlass.kernel.parts.tools.policy_rules import is_conditional, speaks_of
+from windlass.kernel.parts.tools.rule_sessions import is_root
 from windlass.kernel.state import State
 from windlass.tools.description import Description
 
@@ -63,13 +65,13 @@ def _facets(rule: Rule, about: Description, folder: str | None, access: Access |
     """What each thing that a rule says about paths, hosts and commands comes to. `access` is all that a call can reach
     beside its folder, if a sandbox holds it to that: a permission need not guess then."""
     allow, exact = rule.action == "allow", about.exact and about.unclear is None
-    judge = partial(fit, allow=allow, exact=exact or (rule.known_only and not allow))
-    for name, globs, found in (("paths", rule.paths, about.paths), ("writes", rule.writes, about.writes)):
+    judge = partial(fit, allow=allow, exact=exact, known=rule.known_only and not allow)
+    for name, globs, touched_paths in (("paths", rule.paths, about.paths), ("writes", rule.writes, about.writes)):
         if globs:
             made = [path_glob(text) for text in globs]
             tests = [partial(g.allows if allow else g.denies, folder=folder) for g in made]
             if access is None:
-                yield judge(found, tests)
+                yield judge(touched_paths, tests)
             else:
                 yield _paths_held(rule, about, name, tests, access)
     if rule.hosts:
@@ -129,9 +131,14 @@ def _folder(state: State) -> str | None:
 
 
 def _session(state: State) -> dict[str, Any]:
-    """What conditions see as `session`."""
-    setup = state.setup
+    """What conditions see as `session`. What an older log does not say of it is missing, so that nothing is judged by
+    it."""
+    setup, policy = state.setup, state.gate.policy
+    recorded = {"role": policy.role, "trusted": policy.trusted}
     return {
+        **{name: value for name, value in recorded.items() if value is not None},
+        "root": is_root(state),
+        "quarantined": state.labels.quarantined,
         "id": state.session_id,
         "agent": setup.agent.name,
         "mode": setup.mode,

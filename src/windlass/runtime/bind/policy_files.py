@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from windlass.events.errors import UsageError
-from windlass.events.values.specs import Policy, Rule
+from windlass.events.values.policy import Policy, Rule
 
 from .policy_checks import RULES_MAX, WrongRule, rule_from, value_of, wrong_fields
 from .policy_source import Source, toml_source, yaml_source
@@ -121,10 +121,10 @@ def _rules(source: Source, problems: list[str]) -> list[Rule]:
         if not isinstance(given, dict):
             problems.append(source.told(("rules", index), "a rule is a table of fields, such as action and tool"))
             continue
-        found = [source.told(("rules", index, wrong.field), str(wrong)) for wrong in wrong_fields(given)]
+        mistakes = [source.told(("rules", index, wrong.field), str(wrong)) for wrong in wrong_fields(given)]
         if "action" not in given:
-            found.append(source.told(("rules", index), "a rule needs an action: allow, ask or deny"))
-        problems += found or _made(source, index, given, made)
+            mistakes.append(source.told(("rules", index), "a rule needs an action: allow, ask or deny"))
+        problems += mistakes or _made(source, index, given, made)
     return made
 
 
@@ -145,13 +145,13 @@ def _excluded(source: Source, top: PolicyFile) -> list[str]:
     """What is wrong with what no model may see."""
     from .policy_checks import check_policy
 
-    found = []
+    problems = []
     for key in ("exclude", "exclude_patterns"):
         try:
             check_policy(Policy(**{key: getattr(top, key)}))
         except UsageError as error:
-            found.append(source.told((key,), str(error)))
-    return found
+            problems.append(source.told((key,), str(error)))
+    return problems
 
 
 def _policy(top: PolicyFile, rules: list[Rule]) -> Policy:

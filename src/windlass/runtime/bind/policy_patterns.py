@@ -29,7 +29,7 @@ class PathGlob:
         self._anywhere = not self._placed and "/" not in body
         self._folder = whole.endswith("/")
         shape = f"**/{body}" if self._anywhere else body
-        self._narrow, self._wide = Glob(shape), Glob(shape.casefold())
+        self._narrow, self._wide = Glob(shape), Glob((shape.removesuffix("/**") or shape).casefold())
 
     def allows(self, path: str, folder: str | None) -> bool:
         """Whether a permission that names it reaches a path."""
@@ -40,7 +40,7 @@ class PathGlob:
         return self._narrow.covers(names) if self._folder else self._narrow.matches(names)
 
     def denies(self, path: str, folder: str | None) -> bool:
-        """Whether a denial or a question that names it reaches a path."""
+        """Whether a denial or a question that names it reaches a path: a folder also if it names all that is in it."""
         whole, inside = _placed(path, folder)
         names = whole if self._placed or (inside is None and self._anywhere) else inside
         return names is not None and self._wide.covers([name.casefold() for name in names])
@@ -103,18 +103,48 @@ class CommandPattern:
             return False
         return self._begins(words)
 
-    def denies(self, command: str) -> bool:
-        """Whether a denial or a question that names it does, also by the whole path of the program."""
+    def denies(self, command: str) -> bool | None:
+        """Whether a denial or a question that names it does, also by the whole path of the program and with options
+        between its words; None if that depends on which of them take a value."""
         try:
             words = shlex.split(command)
         except ValueError:
             words = command.split()
-        return self._begins(words) or self._begins([os.path.basename(words[0]), *words[1:]] if words else [])
+        if not words:
+            return False
+        return self._stands_in(words) or self._stands_in([os.path.basename(words[0]), *words[1:]])
 
     def _begins(self, words: Sequence[str]) -> bool:
         return len(words) >= len(self._words) and all(
             pattern.fits(word) for pattern, word in zip(self._words, words, strict=False)
         )
+
+    def _stands_in(self, words: Sequence[str]) -> bool | None:
+        """Whether the pattern's words stand there in order, with nothing but options of the command between them.
+        `reached` holds how many have been found, and whether that is sure."""
+        reached = {1: True} if self._words[0].fits(words[0]) else {}
+        verdict: bool | None = False
+        after_option = False
+        for at, word in enumerate(words):
+            if at:
+                reached = self._further(reached, word, after_option=after_option)
+                after_option = word.startswith("-") and "=" not in word
+            if len(self._words) in reached:
+                if reached.pop(len(self._words)):
+                    return True
+                verdict = None
+            if not reached:
+                break
+        return verdict
+
+    def _further(self, reached: dict[int, bool], word: str, *, after_option: bool) -> dict[int, bool]:
+        beyond: dict[int, bool] = {}
+        for count, sure in reached.items():
+            if self._words[count].fits(word):
+                beyond[count + 1] = sure or beyond.get(count + 1, False)
+            if word.startswith("-") or after_option:
+                beyond[count] = (sure and word.startswith("-")) or beyond.get(count, False)
+        return beyond
 
 
 @lru_cache(maxsize=1024)
@@ -129,21 +159,30 @@ def command_pattern(text: str) -> CommandPattern:
     return CommandPattern(words)
 
 
-def fit(found: Iterable[str], tests: Sequence[Callable[[str], bool]], *, allow: bool, exact: bool) -> bool | None:
-    """Whether what a call touches fits what a rule says of it; None if that cannot be said.
+def fit(
+    touched: Iterable[str],
+    tests: Sequence[Callable[[str], bool | None]],
+    *,
+    allow: bool,
+    exact: bool,
+    known: bool = False,
+) -> bool | None:
+    """Whether what a call touches fits what a rule says of it; None if that cannot be said. With `known`, what is not
+    known is left out.
 
     A permission must fit all of it, and all must be known; a denial or a question holds if it fits any."""
-    things = list(found)
+    things = list(touched)
     if allow:
         return exact and bool(things) and all(any(test(thing) for test in tests) for thing in things)
-    if any(test(thing) for test in tests for thing in things):
+    said = {test(thing) for test in tests for thing in things}
+    if True in said:
         return True
-    return False if exact else None
+    return False if known or (exact and None not in said) else None
 
 
-def fit_all(found: Iterable[str], tests: Sequence[Callable[[str], bool]]) -> bool:
+def fit_all(things: Iterable[str], tests: Sequence[Callable[[str], bool]]) -> bool:
     """Whether each of some things fits one of the tests."""
-    return all(any(test(thing) for test in tests) for thing in found)
+    return all(any(test(thing) for test in tests) for thing in things)
 
 
 def bare_host(host: str) -> str:

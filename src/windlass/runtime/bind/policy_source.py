@@ -43,8 +43,8 @@ def toml_source(text: str, name: str) -> Source:
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        found = AT_LINE.search(str(error))
-        line = found[1] if found else text.count("\n") + 1
+        match = AT_LINE.search(str(error))
+        line = match[1] if match else text.count("\n") + 1
         said = AT_LINE.sub("", str(error)).strip()
         raise UsageError(f"{name}:{line}: not TOML: {said[:1].lower()}{said[1:]}") from None
     except RecursionError:
@@ -62,10 +62,10 @@ def _toml_lines(text: str) -> dict[Place, int]:
     inside = _Inside()
     for number, line in enumerate(text.split("\n"), start=1):
         if not inside.open:
-            found = TABLE_LINE.match(line)
+            header = TABLE_LINE.match(line)
             key = KEY_LINE.match(line)
-            if found is not None:
-                table = _table(found, counts)
+            if header is not None:
+                table = _table(header, counts)
                 lines.setdefault(table, number)
                 continue
             if key is not None:
@@ -74,9 +74,9 @@ def _toml_lines(text: str) -> dict[Place, int]:
     return lines
 
 
-def _table(found: re.Match[str], counts: dict[str, int]) -> Place:
-    named = found[2]
-    if not found[1]:
+def _table(header: re.Match[str], counts: dict[str, int]) -> Place:
+    named = header[2]
+    if not header[1]:
         return tuple(named.split("."))
     counts[named] = counts.get(named, -1) + 1
     return (named, counts[named])
@@ -198,10 +198,10 @@ class _YamlReader:
         if event.tag is not None:
             raise self._wrong(event, f"tags such as {event.tag!r} are not taken")
         if isinstance(event, yaml.SequenceStartEvent):
-            found: list[Any] = []
+            elements: list[Any] = []
             while not isinstance(inner := self._next(), yaml.SequenceEndEvent):
-                found.append(self._value(inner, (*place, len(found))))
-            return found
+                elements.append(self._value(inner, (*place, len(elements))))
+            return elements
         return _scalar(event)
 
     def _mapping(self, event: Any, place: Place) -> dict[str, Any]:
@@ -209,16 +209,16 @@ class _YamlReader:
 
         if event.tag is not None:
             raise self._wrong(event, f"tags such as {event.tag!r} are not taken")
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         while not isinstance(key := self._next(), yaml.MappingEndEvent):
             name: str = getattr(key, "value", "")
             if not isinstance(key, yaml.ScalarEvent) or key.anchor or key.tag is not None:
                 raise self._wrong(key, "keys are plain words")
-            if name in found:
+            if name in mapping:
                 raise self._wrong(key, f"the key {name!r} stands here twice")
             value = self._next()
-            found[name] = self._value(value, (*place, name), line=self._line(key))
-        return found
+            mapping[name] = self._value(value, (*place, name), line=self._line(key))
+        return mapping
 
 
 WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "~": None, "": None}

@@ -15,6 +15,8 @@ from windlass.kernel.state import State
 from windlass.models.base import Reply
 from windlass.models.tokens import estimate_reply
 
+from .prepared_calls import looks_aside, prepared_call
+
 if TYPE_CHECKING:
     from .bound_agent import Bound
 
@@ -69,9 +71,9 @@ def _call(bound: Bound, state: State, call: ProposedCall, *, prepare: bool) -> R
     name = bound.canonical(state, call.tool)
     if name != call.tool:
         call = msgspec.structs.replace(call, tool=name)
-    if not prepare or call.malformed is not None or bound.looks_aside(state, name):
+    if not prepare or call.malformed is not None or looks_aside(bound, state, name):
         return ReplyCall(call=call)
-    return ReplyCall(call=call, prepared=bound.prepared(state, name, call.args, call.text))
+    return ReplyCall(call=call, prepared=prepared_call(bound, state, name, call.args, call.text))
 
 
 def _checked(bound: Bound, state: State, reply: Reply) -> OutputCheck | None:
@@ -79,10 +81,10 @@ def _checked(bound: Bound, state: State, reply: Reply) -> OutputCheck | None:
         return None
     text = "".join(block.text for block in reply.blocks if isinstance(block, Text))
     try:
-        found: OutputCheck = bound.output.check(text)
+        check: OutputCheck = bound.output.check(text)
     except (Exception, SystemExit) as error:  # code of the type's author: what it cannot read does not fit
         return OutputCheck(valid=False, errors=(f"the answer cannot be checked ({type(error).__name__}: {error})",))
-    return found
+    return check
 
 
 def _says_nothing(reply: Reply, lane: str) -> bool:

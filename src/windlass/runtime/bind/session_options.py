@@ -10,9 +10,11 @@ import msgspec
 from windlass.events.base import Event
 from windlass.events.sessions import SessionResumed, SessionStarted
 from windlass.events.values.isolation import strictest
-from windlass.events.values.specs import Limits, SessionOptions
+from windlass.events.values.setup import Limits, SessionOptions
 from windlass.events.values.usage import NANOS_PER_USD
 from windlass.runtime.api.agent import Agent, Budget
+
+from .selected_agent import run_by, specialist_of
 
 NO_OPTIONS = SessionOptions()
 
@@ -52,11 +54,11 @@ def narrowed(before: Limits, now: Limits) -> Limits:
 
 def lower(one: Limits, other: Limits) -> Limits:
     """The lower of each limit."""
-    found: dict[str, int | None] = {}
+    limits: dict[str, int | None] = {}
     for name in Limits.__struct_fields__:
         given = [most for most in (getattr(one, name), getattr(other, name)) if most is not None]
-        found[name] = min(given, default=None)
-    return Limits(**found)
+        limits[name] = min(given, default=None)
+    return Limits(**limits)
 
 
 def applied(agent: Agent, options: SessionOptions) -> Agent:
@@ -75,7 +77,10 @@ def applied(agent: Agent, options: SessionOptions) -> Agent:
         changes["quarantine"] = True
     if more := [name for name in options.tools if name not in agent.toolset]:
         changes["tools"] = [*agent.tools, *more]
-    return dataclasses.replace(agent, **changes) if changes else agent
+    made = dataclasses.replace(agent, **changes) if changes else agent
+    if options.specialist is None:
+        return made
+    return run_by(made, specialist_of(agent, options.specialist.name), options)
 
 
 def budget_of(limits: Limits) -> Budget:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from windlass.events.base import Command, name_of
-from windlass.events.changes import ChangeModel, ChangeReceived
+from windlass.events.changes import ChangeAgent, ChangeModel, ChangeReceived
 from windlass.events.commands import PromptBody, PromptReceived, QueueEdited
 from windlass.events.context import UndoReceived
-from windlass.events.errors import CodecError, Refused
+from windlass.events.errors import CodecError, Refused, UsageError
 from windlass.events.questions import AnswerReceived
 from windlass.events.runs import CancelReceived, InterruptReceived
 from windlass.events.sessions import RewindReceived, SessionStarted
@@ -24,21 +24,23 @@ from windlass.events.stored import codec
 from windlass.events.stored.record import EVENT_BYTES_MAX
 from windlass.events.tools.calls import CallReceived, ResultReceived, ToolSettled, UserCallBody
 from windlass.events.tools.toolset import MountReceived
-from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.accounts import ChildSettled, GrantReceived
 from windlass.events.trees.children import ChildFinished, ChildMoved
 from windlass.events.trees.growth import NodesReceived
 from windlass.events.trees.machines import MachineReceived
 from windlass.events.values.blocks import Text
 from windlass.events.values.ids import prompt_id
 from windlass.events.values.label_words import strange
-from windlass.events.values.specs import ItemRef, Limits, RunOptions
+from windlass.events.values.setup import ItemRef, Limits, RunOptions
 from windlass.events.values.traces import WANTED, trace_context
 from windlass.kernel import log as kernel_log
-from windlass.kernel.parts.tools.gate import matches
+from windlass.kernel.parts.tools.policy_rules import matches
 from windlass.kernel.render import prompted
 from windlass.kernel.state import State
 from windlass.models.tokens import estimate_block, estimate_json, estimate_text
 from windlass.runtime.bind.mounted_tools import mounted_by_client
+from windlass.runtime.bind.prepared_calls import looks_aside, prepared_call
+from windlass.runtime.bind.selected_agent import only_reads, specialist_of
 from windlass.runtime.machines.call_checks import check_received
 from windlass.runtime.streams.log_reader import LogReader
 from windlass.store.base import Key
@@ -74,6 +76,9 @@ def check_size(command: Command) -> None:
         raise Refused("malformed", f"this {what} cannot be kept: {error}") from error
 
 
+GRANTED_ABOVE = "more budget is granted by the session above: call grant() on that one"
+
+
 async def admitted(
     command: Command, log: LogReader, key: Key, state: State, bound: Bound, *, message: bool = False
 ) -> Command:
@@ -86,8 +91,10 @@ async def admitted(
             raise Refused("not_for_clients", "a session is started by its host")
         case ChildFinished() | ChildMoved() | ChildSettled() if not message:
             raise Refused("not_for_clients", "what becomes of a child is told by itself")
+        case GrantReceived() if not message:
+            raise Refused("not_for_clients", GRANTED_ABOVE)
         case PromptReceived():
-            return _weighed_prompt(command, state, bound)
+            return weighed_prompt(command, state, bound)
         case InterruptReceived() | CancelReceived():
             return msgspec.structs.replace(command, tokens=0, usage=None, body=None)
         case AnswerReceived():
@@ -126,8 +133,26 @@ async def admitted(
         case ChangeReceived(change=ChangeModel(model=wanted)):
             change = ChangeModel(model=bound.known_model(wanted.name))
             return msgspec.structs.replace(command, change=change)
+        case ChangeReceived(change=ChangeAgent(agent=name)):
+            return msgspec.structs.replace(command, change=_selected(name, bound))
         case _:
             return command
+
+
+def _selected(name: str, bound: Bound) -> ChangeAgent:
+    """The selection of a specialist, with what its code says of it. Raises `Refused` for one that cannot be."""
+    if not name:
+        return ChangeAgent()
+    try:
+        specialist = specialist_of(bound.own_agent, name)
+    except UsageError as error:
+        raise Refused("unknown_agent", str(error)) from error
+    return ChangeAgent(
+        agent=name,
+        display_name=specialist.display_name,
+        tools=tuple(tool.name for tool in specialist.toolset),
+        only_reads=only_reads(specialist),
+    )
 
 
 async def _rewritten(command: QueueEdited, log: LogReader, key: Key, state: State) -> Command:
@@ -152,7 +177,9 @@ def _weight(body: PromptBody) -> int:
     return sum(estimate_block(block) for block in prompted(body))
 
 
-def _weighed_prompt(command: PromptReceived, state: State, bound: Bound) -> Command:
+def weighed_prompt(command: PromptReceived, state: State, bound: Bound) -> PromptReceived:
+    """A prompt with its weight and what it is marked with. Raises `Refused` for one that says nothing, or names what
+    is not known here."""
     body = command.body
     if body is None:
         raise Refused("no_content", "a prompt needs content")
@@ -224,9 +251,9 @@ def _weighed_result(command: ResultReceived | ToolSettled, state: State) -> Comm
 def _prepared_call(command: CallReceived, state: State, bound: Bound) -> Command:
     if command.body is None:
         raise Refused("no_content", "a call needs its arguments")
-    if bound.looks_aside(state, command.tool):
+    if looks_aside(bound, state, command.tool):
         return command  # the host looks at it in a thread, once it is on record
-    prepared = bound.prepared(state, command.tool, command.body.args, None)
+    prepared = prepared_call(bound, state, command.tool, command.body.args, None)
     return msgspec.structs.replace(command, body=UserCallBody(args=command.body.args, prepared=prepared))
 
 

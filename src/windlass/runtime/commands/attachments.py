@@ -32,7 +32,7 @@ from windlass.events.values.blocks import (
     SelectionAttachment,
     Text,
 )
-from windlass.kernel.attached import heading
+from windlass.kernel.attachment_items import heading
 from windlass.store.base import Store
 from windlass.tools.files.attachments import TEXT_BYTES_MAX, attached_path
 from windlass.tools.planes.large_output import Blob
@@ -68,11 +68,11 @@ def as_attachment(given: Any) -> AnyAttachment:
 
 
 def _reference(address: str) -> ReferenceAttachment:
-    found = REFERENCE.match(address)
-    if found is None:
+    match = REFERENCE.match(address)
+    if match is None:
         told = "only issues, pull requests and discussions are attached by their address; save it and attach the file"
         raise UsageError(f"cannot attach {address[:SHOWN_CHARS_MAX]!r}: {told}")
-    return ReferenceAttachment(kind=KINDS.get(found[1], "pull_request"), url=address, number=int(found[2]))
+    return ReferenceAttachment(kind=KINDS.get(match[1], "pull_request"), url=address, number=int(match[2]))
 
 
 async def with_attachments(command: PromptReceived, store: Store, tenant: str) -> PromptReceived:
@@ -93,14 +93,14 @@ def _read(body: PromptBody) -> tuple[PromptBody, list[Blob]]:
     if len(body.attachments) > ATTACHMENTS_MAX:
         raise UsageError(f"{len(body.attachments)} attachments are more than the {ATTACHMENTS_MAX} of one prompt")
     blobs: list[Blob] = []
-    room, found = TEXT_BYTES_ALL_MAX, []
+    room, attachments = TEXT_BYTES_ALL_MAX, []
     for given in body.attachments:
         read = _whole(given, max(0, room))
         room -= _text_bytes(read)
-        found.append(_apart(read, blobs))
+        attachments.append(_apart(read, blobs))
     content = tuple(_kept(block, f"the {type(block).__name__.lower()} of this prompt", blobs) for block in body.content)
-    check_media(found, content)
-    return msgspec.structs.replace(body, content=content, attachments=tuple(found)), blobs
+    check_media(attachments, content)
+    return msgspec.structs.replace(body, content=content, attachments=tuple(attachments)), blobs
 
 
 def read_attachment(given: AnyAttachment) -> AnyAttachment:
@@ -110,21 +110,21 @@ def read_attachment(given: AnyAttachment) -> AnyAttachment:
 
 def _whole(given: AnyAttachment, room: int) -> AnyAttachment:
     """An attachment with its content, texts within their bounds, and where it lies."""
-    found = _filled(given, room)
-    if not isinstance(found, FileAttachment | DirectoryAttachment | SelectionAttachment):
-        return found
+    attachment = _filled(given, room)
+    if not isinstance(attachment, FileAttachment | DirectoryAttachment | SelectionAttachment):
+        return attachment
     # Whoever takes it works elsewhere: a path from here on would mean another file there.
-    path = os.path.abspath(os.path.expanduser(found.path))
-    name = found.name if found.name is not None or path == found.path else found.path
-    return msgspec.structs.replace(found, path=path, name=name)
+    path = os.path.abspath(os.path.expanduser(attachment.path))
+    name = attachment.name if attachment.name is not None or path == attachment.path else attachment.path
+    return msgspec.structs.replace(attachment, path=path, name=name)
 
 
 def _filled(given: AnyAttachment, room: int) -> AnyAttachment:
     match given:
         case FileAttachment(content=None) | DirectoryAttachment(listing=None):
             lines = _checked_lines(given) if isinstance(given, FileAttachment) else None
-            found = attached_path(given.path, lines=lines, name=given.name, room=room)
-            return msgspec.structs.replace(found, labels=given.labels)
+            attachment = attached_path(given.path, lines=lines, name=given.name, room=room)
+            return msgspec.structs.replace(attachment, labels=given.labels)
         case FileAttachment(content=Text(text=text)):
             shown, left_out = _bounded(text, room)
             return _replaced(given, left_out, content=Text(text=shown))

@@ -24,7 +24,7 @@ from windlass.runtime.streams.record import Record
 from windlass.tools.context import ToolContext
 from windlass.tools.planes.local import LocalPlane
 from windlass.tools.planes.outcome import Outcome, failed
-from windlass.tools.planes.stops import stop
+from windlass.tools.planes.task_stops import ended, stop
 from windlass.tools.tool import AnyTool
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Serving:
         if self._watching is not None:
             stop(self._watching)
             tasks.append(self._watching)
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await ended(tasks)
         await self._plane.close()
 
     async def wait(self) -> None:

@@ -27,21 +27,21 @@ def apart(command: Command, state: State) -> tuple[Command, dict[str, bytes] | N
     if sum(len(block.text) for block in body.content if isinstance(block, Text | Terminal)) <= LARGE_CHARS:
         return command, None
     try:
-        found = block_results(body.content)
+        rendering = block_results(body.content)
     except NotPlain as error:
         raise Refused("malformed", f"this result has no form: {error}") from error
-    if found.whole is None:
+    if rendering.whole is None:
         return command, None
-    content = found.content
+    content = rendering.content
     if "read_result" in state.toolset.tools:
-        content = (*content, hint(found.whole_size, command.call_id))
-    blobs = {blob.ref.digest: blob.read() for blob in found.blobs}
-    for blob in found.blobs:
+        content = (*content, hint(rendering.whole_size, command.call_id))
+    blobs = {blob.ref.digest: blob.read() for blob in rendering.blobs}
+    for blob in rendering.blobs:
         blob.close()
     made = msgspec.structs.replace(
         command,
         tokens=sum(estimate_block(block) for block in content),
-        body=msgspec.structs.replace(body, content=content, whole=found.whole),
+        body=msgspec.structs.replace(body, content=content, whole=rendering.whole),
     )
     if isinstance(made, ResultReceived):
         size = sum(len(block.text) for block in content if isinstance(block, Text))

@@ -8,10 +8,11 @@ from windlass.events.errors import CodecError, CommandTaken, Refused, StaleEpoch
 from windlass.events.runs import CancelReceived, InterruptReceived
 from windlass.events.stored import codec
 from windlass.events.stored.known_secrets import SECRETS
-from windlass.events.trees.accounts import ChildSettled
+from windlass.events.trees.accounts import ChildSettled, GrantReceived
 from windlass.events.trees.children import ChildFinished, ChildMoved
 from windlass.kernel.step import check
 from windlass.runtime.bind.local_code import Lent
+from windlass.runtime.drive.mailbox import Outdated
 from windlass.runtime.hooks.committed_events import CommittedEvents
 from windlass.runtime.host.drive_tasks import DriveTasks
 from windlass.runtime.host.opener import Opener
@@ -22,8 +23,9 @@ from windlass.runtime.owner.index_row import row_of
 from windlass.runtime.streams.log_reader import LogReader
 from windlass.store.base import InboxCommand, Key, Store
 
-from .admission import check_size
+from .admission import GRANTED_ABOVE, check_size
 from .fitting_answers import check_answer
+from .left_trees import check_is_here
 from .pending_commands import check_behind, pending
 from .stale_answers import answered, check_open
 
@@ -48,6 +50,7 @@ class Sender:
             raise UsageError("this runtime is closed: open another one")
         if not lent and await self._is_old_news(key, command):
             return
+        await check_is_here(command, self._store, key)
         driven = await self._opener.ensure_driven(key)
         if lent:
             await self._lend(key, driven, command, lent)
@@ -55,8 +58,14 @@ class Sender:
             await self._post(key, command)
             return
         try:
+            await driven.driver.mailbox.fold_what_waited()
             await self._look_before(command, driven)
             await driven.driver.mailbox.submit(command)
+            if driven.driver.mailbox.outdated:
+                await self._open_anew(key, driven)
+        except Outdated:
+            await self._open_anew(key, driven)
+            await self.send(key, command, lent)
         except CommandTaken:
             return
         except Refused:
@@ -71,6 +80,11 @@ class Sender:
             slot = self._slots.get(key)
             if slot is not None and slot.driven is driven:
                 self._tasks.run(slot, driven)
+
+    async def _open_anew(self, key: Key, driven: Driven) -> None:
+        """Has a session put together with the agent that is to run it now."""
+        await self._tasks.let_go(key, driven)
+        await self._opener.ensure_driven(key)
 
     async def _is_old_news(self, key: Key, command: Command) -> bool:
         """Whether a session that lost its owners has taken a command before. A program that is started again and says
@@ -101,6 +115,8 @@ class Sender:
         is refused here: nobody would hear of it later."""
         if isinstance(command, ChildFinished | ChildMoved | ChildSettled):
             raise Refused("not_for_clients", "what becomes of a child is told by itself")
+        if isinstance(command, GrantReceived):
+            raise Refused("not_for_clients", GRANTED_ABOVE)
         check_size(command)
         if answered(command) is not None:
             await self._check_answer(key, command)

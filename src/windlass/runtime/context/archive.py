@@ -14,7 +14,7 @@ from windlass.events.context import CompactionFinished, CompactionUndone, Contex
 from windlass.events.sessions import ContentErased, SessionRewound
 from windlass.events.stored import codec
 from windlass.events.stored.record import GENESIS
-from windlass.events.values.specs import ItemRef
+from windlass.events.values.setup import ItemRef
 from windlass.kernel.fold import evolve
 from windlass.kernel.state import State
 from windlass.runtime.streams.log_reader import APPEND_EVENTS_MAX, LogReader
@@ -64,8 +64,8 @@ class LogArchive:
 
     async def get(self, session: Key, page_ids: Sequence[str]) -> list[Page]:
         shelf = await self._shelf(session)
-        found = [shelf.leaves.get(page_id) for page_id in page_ids]
-        return await shelf.read([leaf for leaf in found if leaf is not None])
+        named_leaves = [shelf.leaves.get(page_id) for page_id in page_ids]
+        return await shelf.read([leaf for leaf in named_leaves if leaf is not None])
 
     async def result(self, session: Key, call_id: str) -> ItemRef | None:
         """Where the result of a call stands that is no longer in the history."""
@@ -184,12 +184,12 @@ class Shelf:
                 self._drop(new[:end])
                 return
             pages = await self.read(new[start:end])
-            for number, found in enumerate(pages, start=first + start):
-                self._numbers[found.page_id] = number
-                self._by_number[number] = found.page_id
-                self._chars[found.page_id] = len(found.text)
-                chars += len(found.text)
-            self._words.add({self._numbers[found.page_id]: found.text for found in pages})
+            for number, new_page in enumerate(pages, start=first + start):
+                self._numbers[new_page.page_id] = number
+                self._by_number[number] = new_page.page_id
+                self._chars[new_page.page_id] = len(new_page.text)
+                chars += len(new_page.text)
+            self._words.add({self._numbers[new_page.page_id]: new_page.text for new_page in pages})
 
     def _bound(self) -> None:
         chars = sum(self._chars.values())
@@ -208,11 +208,11 @@ class Shelf:
     async def read(self, wanted: Sequence[Leaf]) -> list[Page]:
         """Pages with their texts, from the log as it is now: what was erased is not in them."""
         labels = {name: spec.labels for name, spec in self._state.toolset.tools.items() if spec.labels}
-        found = []
+        pages = []
         for run in _neighbours(wanted):
             events = await events_of(self._log, self._key, [ref for leaf in run for ref in leaf.refs])
-            found += [page(leaf, events.__getitem__, labels) for leaf in run]
-        return found
+            pages += [page(leaf, events.__getitem__, labels) for leaf in run]
+        return pages
 
 
 def _neighbours(wanted: Sequence[Leaf]) -> list[list[Leaf]]:
@@ -228,9 +228,9 @@ def _neighbours(wanted: Sequence[Leaf]) -> list[list[Leaf]]:
 
 async def events_of(log: LogReader, key: Key, refs: Iterable[ItemRef]) -> dict[int, Event]:
     """The events that some items are rendered from, content included. Raises `NotFound` if the log has them not."""
-    found = await log.events_at(key, {ref.seq for ref in refs})
-    said = {seq for event in found.values() if (seq := getattr(event, "feedback_seq", None)) is not None}
-    return {**found, **await log.events_at(key, said - found.keys())}
+    events = await log.events_at(key, {ref.seq for ref in refs})
+    said = {seq for event in events.values() if (seq := getattr(event, "feedback_seq", None)) is not None}
+    return {**events, **await log.events_at(key, said - events.keys())}
 
 
 __all__ = ["Archive", "LogArchive", "Page", "events_of"]

@@ -12,7 +12,7 @@ import msgspec
 
 from windlass.events.values.blocks import Data, Refusal, Terminal, Text
 from windlass.events.values.items import AssistantItem, CallPart, HistoryItem, ImagePart, ResultItem
-from windlass.events.values.specs import ItemRef
+from windlass.events.values.setup import ItemRef
 from windlass.kernel.parts.context.context_size import units
 from windlass.kernel.render import Lookup, Names, item
 from windlass.models.tokens import estimate_text
@@ -49,16 +49,16 @@ class Leaf(msgspec.Struct, frozen=True):
 def leaves(refs: Iterable[ItemRef]) -> list[Leaf]:
     """Items that left a history, as pages. Summaries and what was recalled are none: what they tell of is a page."""
     own = [ref for ref in refs if ref.kind != "summary" and not (ref.kind == "note" and ref.part == RECALLED)]
-    found: list[list[ItemRef]] = []
+    groups: list[list[ItemRef]] = []
     tokens = 0
     for unit in units(own):
         weight = sum(ref.tokens for ref in unit)
-        if not found or unit[0].kind == "user" or tokens + weight > PAGE_TOKENS:
-            found.append([])
+        if not groups or unit[0].kind == "user" or tokens + weight > PAGE_TOKENS:
+            groups.append([])
             tokens = 0
-        found[-1] += unit
+        groups[-1] += unit
         tokens += weight
-    return [Leaf(_page_id(group[0]), tuple(group)) for group in found]
+    return [Leaf(_page_id(group[0]), tuple(group)) for group in groups]
 
 
 def _page_id(first: ItemRef) -> str:
@@ -71,17 +71,17 @@ def page(leaf: Leaf, lookup: Lookup, labels: Mapping[str, Sequence[str]]) -> Pag
     """A page with its text, as far as it is kept. Results that were left out of the history are whole here. `labels`
     are those that tools put on all their results, by name."""
     names: Names = {}
-    parts = [_shortened(_told(item(_whole(ref), lookup, names)), PART_CHARS_MAX) for ref in leaf.refs]
-    text = _shortened("\n".join(part for part in parts if part), PAGE_CHARS_MAX)
+    parts = [shortened(in_words(item(_whole(ref), lookup, names)), PART_CHARS_MAX) for ref in leaf.refs]
+    text = shortened("\n".join(part for part in parts if part), PAGE_CHARS_MAX)
     seqs = tuple(dict.fromkeys(ref.seq for ref in leaf.refs))
-    found = {label for seq in seqs for label in getattr(lookup(seq), "labels", ())}
-    found.update(label for tool, _ in names.values() for label in labels.get(tool, ()))
+    all_labels = {label for seq in seqs for label in getattr(lookup(seq), "labels", ())}
+    all_labels.update(label for tool, _ in names.values() for label in labels.get(tool, ()))
     return Page(
         page_id=leaf.page_id,
         seqs=seqs,
         text=text,
         tokens=estimate_text(text),
-        labels=tuple(sorted(found)),
+        labels=tuple(sorted(all_labels)),
     )
 
 
@@ -89,21 +89,21 @@ def _whole(ref: ItemRef) -> ItemRef:
     return msgspec.structs.replace(ref, elided=False) if ref.elided else ref
 
 
-def _told(found: HistoryItem) -> str:
+def in_words(message: HistoryItem) -> str:
     """An item in words."""
-    if isinstance(found, AssistantItem):
-        return "\n".join(_of_assistant(found))
-    text = _text(found.content)
-    if isinstance(found, ResultItem):
-        if found.tool == RECALL:
+    if isinstance(message, AssistantItem):
+        return "\n".join(_of_assistant(message))
+    text = _text(message.content)
+    if isinstance(message, ResultItem):
+        if message.tool == RECALL:
             return f"[{RECALL} showed earlier pages]"
-        return f"[{found.tool}, call {found.call_id}, {'failed' if found.is_error else 'gave'}] {text}"
-    return f"user: {text}" if found.origin == "person" else text
+        return f"[{message.tool}, call {message.call_id}, {'failed' if message.is_error else 'gave'}] {text}"
+    return f"user: {text}" if message.origin == "person" else text
 
 
-def _of_assistant(found: AssistantItem) -> Iterator[str]:
+def _of_assistant(reply: AssistantItem) -> Iterator[str]:
     """What a reply said and called; how it reasoned stays in the log."""
-    for part in found.content:
+    for part in reply.content:
         if isinstance(part, Text | Refusal) and part.text:
             yield f"assistant: {part.text}"
         elif isinstance(part, CallPart):
@@ -130,7 +130,7 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value, order="deterministic").decode()
 
 
-def _shortened(text: str, most: int) -> str:
+def shortened(text: str, most: int) -> str:
     """The head and the tail of a text that is too long, with how much is missing between them."""
     if len(text) <= most:
         return text
@@ -144,16 +144,16 @@ def shown(pages: Sequence[Page], tokens_max: int) -> tuple[str, tuple[Page, ...]
     room = tokens_max
     parts: list[str] = []
     there: list[Page] = []
-    for found in pages:
-        text, tokens = found.text, estimate_text(found.text)
+    for candidate in pages:
+        text, tokens = candidate.text, estimate_text(candidate.text)
         if there and room < min(tokens, SHOWN_TOKENS_MIN):
             break
         if tokens > room:
-            text = _shortened(text, max(1, len(text) * room // tokens))
-        parts.append(f"[page {found.page_id}]\n{text}")
-        there.append(found)
+            text = shortened(text, max(1, len(text) * room // tokens))
+        parts.append(f"[page {candidate.page_id}]\n{text}")
+        there.append(candidate)
         room -= tokens
-    left = [found.page_id for found in pages[len(there) :]]
+    left = [left_out.page_id for left_out in pages[len(there) :]]
     if left:
         parts.append(f"[no room for {', '.join(left)}: ask for them by id]")
     return "\n\n".join(parts), tuple(there)

@@ -11,7 +11,7 @@ from windlass.events.context import ContextArchived, ContextPagedIn, ContextPage
 from windlass.events.errors import Refused, StoreError, UsageError
 from windlass.events.sessions import NoticeGiven
 from windlass.events.values.failures import failure
-from windlass.events.values.specs import ItemRef
+from windlass.events.values.setup import ItemRef
 from windlass.models.tokens import ITEM_OVERHEAD_TOKENS, estimate_text
 
 from .archive import PAGES_AT_ONCE, Archive, LogArchive, events_of
@@ -75,42 +75,42 @@ class Pager:
             raise UsageError("say what to look for: give a query or page ids")
         if not 1 <= limit <= FOUND_MAX or len(page_ids) > FOUND_MAX:
             raise UsageError(f"at most {FOUND_MAX} pages can be looked for at once, and at least one")
-        found = {found.page_id: found for found in await self._get(page_ids)} if page_ids else {}
+        pages = {asked_page.page_id: asked_page for asked_page in await self._get(page_ids)} if page_ids else {}
         if query.strip():
             for hit in await self._search(query, limit):
-                found.setdefault(hit.page_id, hit)
-        return list(found.values())
+                pages.setdefault(hit.page_id, hit)
+        return list(pages.values())
 
     async def _get(self, page_ids: Sequence[str]) -> list[Page]:
         """Pages by id, in the order asked for: the archive's, and what it does not have from the log."""
         owner, own = self._owner, self._archive
         there = await self._asked(lambda: own.get(owner.key, page_ids)) if own is not None else None
-        found = {page.page_id: page for page in there or ()}
-        missing = [page_id for page_id in page_ids if page_id not in found]
+        pages = {page.page_id: page for page in there or ()}
+        missing = [page_id for page_id in page_ids if page_id not in pages]
         if missing:
             more = await owner.insist(lambda: self._log.get(owner.key, missing))
-            found.update((page.page_id, page) for page in more)
-        return [found[page_id] for page_id in dict.fromkeys(page_ids) if page_id in found]
+            pages.update((page.page_id, page) for page in more)
+        return [pages[page_id] for page_id in dict.fromkeys(page_ids) if page_id in pages]
 
     async def _search(self, query: str, limit: int) -> Sequence[Page]:
         owner, own = self._owner, self._archive
         if own is not None:
-            found = await self._asked(lambda: own.search(owner.key, query, limit))
-            if found is not None:
-                return found[:limit]
+            hits = await self._asked(lambda: own.search(owner.key, query, limit))
+            if hits is not None:
+                return hits[:limit]
         return await owner.insist(lambda: self._log.search(owner.key, query, limit))
 
     async def _asked(self, work: Callable[[], Awaitable[Sequence[Page]]]) -> list[Page] | None:
         """What the archive answers; None, and a notice, if it does not."""
         try:
             async with asyncio.timeout(ARCHIVE_TIMEOUT_MS / 1000):
-                found = list(await work())
-            if not all(isinstance(page, Page) for page in found):
+                pages = list(await work())
+            if not all(isinstance(page, Page) for page in pages):
                 raise TypeError("it gave something else than pages")
         except Exception as error:  # the archive is its author's code; the log is asked instead
             await self._notice(f"the archive {_why(error)}; the log was asked instead")
             return None
-        return found
+        return pages
 
     async def _notice(self, message: str) -> None:
         try:

@@ -144,10 +144,10 @@ async def _whole(owner: Owner, event: Any) -> bytes:
 def search_tools(bound: Bound, state: State, query: str) -> Outcome:
     """The tools of the session's catalogue that fit some words."""
     known = [tool for name in state.toolset.tools if (tool := bound.tool(state, name)) is not None]
-    found = ToolSet(known).search(query, FOUND_MAX)
-    if not found:
+    tools = ToolSet(known).search(query, FOUND_MAX)
+    if not tools:
         return _said("no tool of the catalogue fits")
-    return _said("\n".join(f"{tool.name}: {tool.description.splitlines()[0][:200]}" for tool in found))
+    return _said("\n".join(f"{tool.name}: {tool.description.splitlines()[0][:200]}" for tool in tools))
 
 
 def hint(size: int, call_id: str) -> Text:

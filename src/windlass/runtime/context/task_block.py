@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.events.values.specs import Task
+from windlass.events.values.setup import Task
 from windlass.kernel.state import State
 
 from .archive_page import RECALL
@@ -41,8 +41,8 @@ def task_state(state: State) -> str:
     if state.setup.mode == "plan":
         lines.append("mode: plan (reading only, until the plan is approved)")
     if state.compaction.count:
-        found = f"; {RECALL} finds what left" if RECALL in state.toolset.tools else ""
-        lines.append(f"compactions: {state.compaction.count} (earlier exchanges are summarised or cut off{found})")
+        hint = f"; {RECALL} finds what left" if RECALL in state.toolset.tools else ""
+        lines.append(f"compactions: {state.compaction.count} (earlier exchanges are summarised or cut off{hint})")
     for done in state.compaction.log:
         weights = f"{done.tokens_before} tokens became {done.tokens_after}"
         lines.append(f"- at record {done.seq}: {done.items} items {done.how}, {weights}")

@@ -60,7 +60,7 @@ class Words:
 
 def expression(query: str) -> str:
     """A query as the index understands it. Nothing of it is taken for an operator."""
-    found = [word.lower() for word in WORD.findall(query)]
-    telling = [word for word in found if word not in COMMON] or found
+    words = [word.lower() for word in WORD.findall(query)]
+    telling = [word for word in words if word not in COMMON] or words
     kept = list(dict.fromkeys(telling))[:QUERY_WORDS_MAX]
     return " OR ".join('"' + " ".join(SPLIT.sub(r" \1 ", word).split()) + '"' for word in kept)

@@ -23,7 +23,7 @@ from windlass.kernel.owed import next_wake_ms, opens, owed, waiting_for
 from windlass.kernel.parts.context.context_size import context_tokens
 from windlass.kernel.phases import Asked
 from windlass.runtime.owner.owner import Owner
-from windlass.tools.planes.stops import Foreign, stop, stops, take_back
+from windlass.tools.planes.task_stops import Foreign, stop, stops, take_back
 
 from .effect_outcome import Done, instead_of
 from .effects_in_flight import Flights
@@ -42,7 +42,8 @@ TIMER_SLICE_MS = 60_000
 class Rested(msgspec.Struct, frozen=True, kw_only=True):
     """How a drive ended: nothing to do, waiting for people, asleep until a time, or the session was lost or parked."""
 
-    status: Literal["idle", "waiting", "wake_at", "drained", "lost_epoch", "parked"]
+    status: Literal["idle", "waiting", "wake_at", "drained", "lost_epoch", "parked", "outdated"]
+    """`outdated`: another agent is to run the session, which is opened anew for that."""
     wake_at_ms: int | None = None
     waiting_for: tuple[str, ...] = ()
     reason: str = ""
@@ -110,6 +111,8 @@ class Driver:
                 await self.mailbox.fold_inbox()
             if owner.busy:
                 await owner.settled()
+            if self.mailbox.outdated:
+                return Rested(status="outdated")
             await self.performer.jobs.give_up_unrecorded()
             wanted = owed(owner.state)
             if self.flights:
@@ -311,7 +314,13 @@ class Driver:
         self._changed.set()
 
     def _may_begin(self, effect: AnyEffect) -> bool:
-        return not self.draining or isinstance(effect, RunTool)
+        """Nothing is begun by the code of another agent than the log says."""
+        return not self.mailbox.outdated and (not self.draining or isinstance(effect, RunTool))
+
+    def part(self) -> None:
+        """This drive is over for good, and nothing is under way."""
+        self.performer.finish_rewind = None
+        self.flights.part()
 
     def look(self) -> None:
         """Somebody wrote to the inbox: read it soon."""

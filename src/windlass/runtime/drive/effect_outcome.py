@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.base import Fact
 from windlass.events.errors import CodecError
 from windlass.events.tools.calls import ResultBody, ToolFinished, ToolSuspended
@@ -63,6 +64,6 @@ def instead_of(fact: Fact, why: CodecError) -> Fact | None:
 def _sound(usage: Usage) -> Usage | None:
     """A usage as far as it can be kept: models are other people's code."""
     try:
-        return msgspec.convert(msgspec.to_builtins(usage), Usage)
+        return known_types.convert(msgspec.to_builtins(usage), Usage)
     except msgspec.ValidationError:
         return None

@@ -8,11 +8,19 @@ from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from windlass.runtime.host.ports import Ports
-from windlass.tools.planes.stops import stop
+from windlass.tools.planes.task_stops import stop
 
 A_DAY_S = 24 * 3600
 
 Work = Callable[[], Coroutine[Any, Any, Any]]
+
+
+def _nobody() -> None:
+    """Who is told of what has ended once all is over."""
+
+
+def _nobody_of(error: Exception) -> None:
+    """Who is told of what something raised then."""
 
 
 class Flights:
@@ -110,6 +118,11 @@ class Flights:
             self._landed()
 
     # --- the end ---
+
+    def part(self) -> None:
+        """Nothing is under way any more, and nobody is to be told."""
+        self._changed = self._landed = _nobody
+        self._lost = _nobody_of
 
     async def stop(self, give_up: Callable[[str], None]) -> None:
         """Gives up all that is under way, and waits until it has ended: a tool gets its grace, not more."""

@@ -20,23 +20,23 @@ class InheritedAnswers:
 
     async def reply(self, asked: ModelAsked) -> ModelReplied | None:
         """A model's answer to this very question."""
-        found = await self._of(asked.call_id)
-        if found is None:
+        call_answers = await self._of(asked.call_id)
+        if call_answers is None:
             return None
-        for place, (before, reply) in enumerate(found.replies):
+        for place, (before, reply) in enumerate(call_answers.replies):
             if (before.lane, before.model.name, before.body) == (asked.lane, asked.model.name, asked.body):
-                del found.replies[place]
+                del call_answers.replies[place]
                 return reply
         return None
 
     async def answer(self, call_id: str, question: QuestionBody) -> AnswerReceived | None:
         """A person's answer to this very question."""
-        found = await self._of(call_id)
-        if found is None:
+        call_answers = await self._of(call_id)
+        if call_answers is None:
             return None
-        for place, (before, answer) in enumerate(found.answers):
+        for place, (before, answer) in enumerate(call_answers.answers):
             if before == question:
-                del found.answers[place]
+                del call_answers.answers[place]
                 return answer
         return None
 
@@ -44,13 +44,13 @@ class InheritedAnswers:
         call = self._owner.state.calls.by_id.get(call_id) if call_id is not None else None
         if call is None or call.source_seq > self._since_seq:
             return None
-        found = self._calls.get(call.call_id)
-        if found is None:
-            found = self._calls[call.call_id] = Answers(call.call_id)
+        call_answers = self._calls.get(call.call_id)
+        if call_answers is None:
+            call_answers = self._calls[call.call_id] = Answers(call.call_id)
             log, key = self._owner.log, self._owner.key
             async for record in log.records(key, after=call.source_seq - 1, until=self._since_seq):
-                found.take(record.event)
-        return found
+                call_answers.take(record.event)
+        return call_answers
 
 
 class Answers:

@@ -93,8 +93,10 @@ class Jobs:
 
     async def printed(self, call_id: str) -> str:
         """What the program of a call has printed until now; empty if nothing is known of it."""
+        call = self._owner.state.calls.by_id.get(call_id)
+        name = job_id(call_id, call.attempt if call is not None else 1)
         try:
-            tail = await clean_output(self.host, job_id(call_id), -TAIL_BYTES_MAX, TAIL_BYTES_MAX)
+            tail = await clean_output(self.host, name, -TAIL_BYTES_MAX, TAIL_BYTES_MAX)
         except (OSError, UsageError):
             return ""
         return await self._without_withheld(shown_text(tail.data))
@@ -123,7 +125,8 @@ class Jobs:
             return
         state = self._owner.state
         known = {*state.jobs.open, *(ended.job_id for ended in state.jobs.ended)}
-        running = {job_id(call.call_id) for call in state.calls.by_id.values() if owned and call.status == "started"}
+        calls = [call for call in state.calls.by_id.values() if owned and call.status == "started"]
+        running = {job_id(call.call_id, call.attempt) for call in calls}
         for name in self._unrecorded - known - running:
             await self.host.stop(name, "given_up")
         self._unrecorded &= running - known

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 
 import msgspec
 
@@ -34,6 +35,14 @@ SESSION = "session:"
 PARTIAL_CHARS_MAX = 160_000
 """How much of an unfinished answer is kept with the command that stopped it: it must fit one event, however written."""
 
+READING: contextvars.ContextVar[Mailbox | None] = contextvars.ContextVar("READING", default=None)
+"""Whose inbox is being read: a hook that looks at what waits there may say something to the session itself."""
+
+
+class Outdated(Exception):
+    """The session is to be run by another of its agent's specialists than it is put together for here: whoever has a
+    command for it opens it anew first."""
+
 
 class Mailbox:
     """Takes the commands of one session."""
@@ -42,25 +51,39 @@ class Mailbox:
         self._owner = owner
         self._performer = performer
         self._rewinding = asyncio.Lock()
+        self._was_read = False
         performer.finish_rewind = self.finish_rewind
 
+    @property
+    def outdated(self) -> bool:
+        """Whether another agent is to run the session than this was put together with."""
+        return self._performer.bound.options.specialist != self._owner.state.setup.options.specialist
+
     async def submit(self, command: Command) -> list[Event]:
-        """Takes a command now. Raises `Refused` if it does not fit, `CommandTaken` if it was taken before, and
-        `StorageFull` if there is no room for it."""
+        """Takes a command now. Raises `Refused` if it does not fit, `CommandTaken` if it was taken before,
+        `StorageFull` if there is no room for it, and `Outdated` if the session must be opened anew first."""
         return await self._take(command, command.command_id, waits=False)
 
     async def _take(
         self, command: Command, command_id: str, *, waits: bool = True, message: bool = False
     ) -> list[Event]:
         await self._after_rewind(command)
+        if self.outdated:
+            await self._owner.settled()
+            if self.outdated:
+                raise Outdated
         if isinstance(command, PromptReceived) and self._performer.bound.skills is not None:
             await self._performer.bound.skills.before_prompt(command)
         if isinstance(command, PromptReceived) and self._performer.bound.mcp is not None:
             await self._performer.bound.mcp.before_prompt()
-        found = await self._admitted(command, message)
-        if isinstance(found, RewindReceived) and found.files and isinstance(self._owner.state.phase, RESTING):
-            return await self._rewind(found, command_id, waits=waits)
-        command, blobs = apart(await self._with_printed(self._with_partial(found)), self._owner.state)
+        admitted_command = await self._admitted(command, message)
+        if (
+            isinstance(admitted_command, RewindReceived)
+            and admitted_command.files
+            and isinstance(self._owner.state.phase, RESTING)
+        ):
+            return await self._rewind(admitted_command, command_id, waits=waits)
+        command, blobs = apart(await self._with_printed(self._with_partial(admitted_command)), self._owner.state)
         return await self._owner.take(command, takes=(command_id,), blobs=blobs, waits=waits)
 
     async def _admitted(self, command: Command, message: bool) -> Command:
@@ -146,12 +169,30 @@ class Mailbox:
         body = command.body or PartialBody()
         return msgspec.structs.replace(command, body=msgspec.structs.replace(body, output=output))
 
+    async def fold_what_waited(self) -> None:
+        """Takes what was sent before the session came to this process, unless that is done: it was said before
+        anything that is said here."""
+        if not self._was_read and READING.get() is not self:
+            await self.fold_inbox()
+
     async def fold_inbox(self) -> int:
         """Takes the commands that other processes sent, in their order; one that does not fit is refused on record."""
+        before = READING.set(self)
+        try:
+            count = await self._fold_all()
+        finally:
+            with contextlib.suppress(ValueError):  # let go of halfway, it ends in the context of whoever collects it
+                READING.reset(before)
+        self._was_read = True
+        return count
+
+    async def _fold_all(self) -> int:
         owner, count, last = self._owner, 0, 0
         while True:
             waiting = await owner.insist(lambda: owner.store.inbox.waiting(owner.key, limit=INBOX_AT_ONCE))
             for command in waiting:
+                if self.outdated:
+                    return count
                 await self._fold_command(command)
             count += len(waiting)
             # Nobody says again that there are more; one that stays is not waited for.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import CodecError, Refused, StoreError
 from windlass.events.hooks import HookRuling
 from windlass.events.live import AttemptSuperseded, CallDelta, Live, ReasoningDelta, TextDelta
@@ -26,10 +27,11 @@ from windlass.models.tokens import estimate_text
 from windlass.runtime.bind import model_requests, reply_facts
 from windlass.runtime.context.summary_request import asked_of_summary
 from windlass.runtime.streams.blob_reader import blob_reader
-from windlass.tools.planes.stops import Foreign
+from windlass.tools.planes.task_stops import Foreign
 
 from .effect_outcome import Done
 from .shown_deltas import ShownDeltas
+from .written_text import PIECES_MAX, WrittenText
 
 if TYPE_CHECKING:
     from windlass.runtime.bind.bound_agent import Bound
@@ -52,7 +54,7 @@ class ModelCalls:
         self._bound = bound
         self._hooks = hooks
         self._blobs = blob_reader(owner.store, owner.key.tenant)
-        self._streamed: list[list[Any]] = []
+        self._written = WrittenText()
         """What has come of the answer to the conversation that is under way, or was last."""
         self._writing = ""
         self._shown = ShownDeltas(owner.hub)
@@ -77,7 +79,7 @@ class ModelCalls:
             return None
         main = effect.lane == "main"
         if main:
-            self._streamed = []
+            self._written = WrittenText()
         started = ports.monotonic_ms()
         ports.point("before_model")
         try:
@@ -171,7 +173,7 @@ class ModelCalls:
         if not ruled.changed:
             return rulings, None
         try:
-            changed = msgspec.convert(ruled.value["settings"], ModelSettings)
+            changed = known_types.convert(ruled.value["settings"], ModelSettings)
         except (msgspec.ValidationError, TypeError, KeyError) as error:
             told = f"a hook gave settings that no request can be sent with: {type(error).__name__}: {error}"
             return rulings, failure("hook_denied", told)
@@ -196,29 +198,34 @@ class ModelCalls:
         return tuple((await self._hooks.current.run(self._hooks.moment("after_model", shown))).rulings)
 
     async def _stream(self, request: Any, effect: CallModel) -> Reply | Failure:
-        hub, name = self._owner.hub, effect.request_id
+        hub = self._owner.hub
         main = effect.lane == "main"
-        index = 0
         if main:
-            self._writing = name
+            self._writing = effect.request_id
             self._shown = ShownDeltas(hub)
             hub.so_far = self._so_far
-        keep = self._streamed.append
+        written = self._written
+        newest = written.newest
         stream = self._bound.model_for(effect.model).stream(request)
         try:
             async for piece in stream:
                 if type(piece) in PIECES:  # before anything else: this is done for each piece of an answer
-                    deltas: list[Any] = [piece]
+                    if main:
+                        if hub.hearing or SECRETS.longest:
+                            self._show([piece])
+                        newest.append(piece)
+                        if len(newest) >= PIECES_MAX:
+                            written.shorten()
                 elif isinstance(piece, list):
-                    deltas = piece
+                    if main:
+                        if hub.hearing or SECRETS.longest:
+                            self._show(piece)
+                        newest += piece
+                        if len(newest) >= PIECES_MAX:
+                            written.shorten()
                 else:
                     assert isinstance(piece, ENDS), "what is no piece of an answer ends it"
                     return piece
-                if main:
-                    keep(deltas)
-                    if hub.hearing or SECRETS.longest:
-                        self._shown.show(_live(deltas, name, hub.seq, index))
-                    index += len(deltas)
         finally:
             if main:
                 self._shown.end()
@@ -228,6 +235,10 @@ class ModelCalls:
                 await close()
         return failure("truncated_reply", "the model's stream ended without an answer")
 
+    def _show(self, deltas: list[Any]) -> None:
+        """Shows the next pieces, each with its place among all that were written."""
+        self._shown.show(_live(deltas, self._writing, self._owner.hub.seq, self._written.count))
+
     def _so_far(self) -> list[Live]:
         """What the model has written of the answer that is under way."""
         text = HiddenStream(SECRETS).feed(self.written)
@@ -236,7 +247,7 @@ class ModelCalls:
     @property
     def written(self) -> str:
         """What the model has written of the answer to the conversation that is under way, or was last."""
-        return "".join([delta.text for deltas in self._streamed for delta in deltas if type(delta) is TextPart])
+        return str(self._written)
 
 
 def _unsent(effect: CallModel, why: Failure, hooks: tuple[HookRuling, ...] = ()) -> Done:
@@ -247,16 +258,16 @@ def _unsent(effect: CallModel, why: Failure, hooks: tuple[HookRuling, ...] = ())
 
 
 def _live(deltas: list[Any], request_id: str, seq: int, index: int) -> list[Live]:
-    found: list[Live] = []
+    live_deltas: list[Live] = []
     for offset, delta in enumerate(deltas):
         place = index + offset
         kind = type(delta)
         if kind is TextPart or kind is RefusalPart:
-            found.append(TextDelta(request_id=request_id, text=delta.text, after_seq=seq, index=place))
+            live_deltas.append(TextDelta(request_id=request_id, text=delta.text, after_seq=seq, index=place))
         elif kind is ReasoningPart:
-            found.append(ReasoningDelta(request_id=request_id, text=delta.text, after_seq=seq, index=place))
+            live_deltas.append(ReasoningDelta(request_id=request_id, text=delta.text, after_seq=seq, index=place))
         elif kind is CallPartDelta:
-            found.append(
+            live_deltas.append(
                 CallDelta(
                     request_id=request_id,
                     ordinal=delta.ordinal,
@@ -266,16 +277,16 @@ def _live(deltas: list[Any], request_id: str, seq: int, index: int) -> list[Live
                     index=place,
                 )
             )
-    return found
+    return live_deltas
 
 
 def _newest(items: list[HistoryItem]) -> list[Any]:
     """The messages of a request as plain data: as many of the newest as a hook's payload has room for."""
-    found: list[Any] = []
+    messages: list[Any] = []
     room = MESSAGES_BYTES_MAX
     for item in reversed(items):
         room -= len(msgspec.json.encode(item))
         if room < 0:
             break
-        found.append(msgspec.to_builtins(item))
-    return found[::-1]
+        messages.append(msgspec.to_builtins(item))
+    return messages[::-1]

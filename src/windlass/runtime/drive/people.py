@@ -16,7 +16,7 @@ from windlass.runtime.api.approvals import Approve, Deny, PermissionAsk, Questio
 from windlass.runtime.commands.admission import check_size
 from windlass.runtime.commands.fitting_answers import check_fits
 from windlass.runtime.operate.label_sources import sources_of
-from windlass.tools.planes.stops import Foreign
+from windlass.tools.planes.task_stops import Foreign
 
 if TYPE_CHECKING:
     from windlass.runtime.api.approvals import Approver
@@ -42,10 +42,10 @@ class People:
     async def ask(self, effect: AskPerson) -> Command | None:
         """Asks whoever may answer, hooks before people; None if nobody is there."""
         state = self._owner.state
-        found = state.asks.open.get(effect.ask_id)
-        if found is None:
+        open_ask = state.asks.open.get(effect.ask_id)
+        if open_ask is None:
             return None
-        asked = asked_of(state.session_id, await self._owner.event(found.seq))
+        asked = asked_of(state.session_id, await self._owner.event(open_ask.seq))
         if asked is None:
             return None
         if isinstance(asked, PermissionAsk) and asked.joins:

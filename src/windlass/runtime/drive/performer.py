@@ -30,12 +30,9 @@ from .effect_outcome import Done
 
 if TYPE_CHECKING:
     from windlass.runtime.bind.bound_agent import Bound
-    from windlass.runtime.context.archive_pager import Pager
-    from windlass.runtime.flows.node_work import NodeWork
     from windlass.runtime.hooks.session_hooks import SessionHooks
-    from windlass.runtime.machines.state_work import StateWork
+    from windlass.runtime.host.rare_hands import RareHands
 
-    from .children import Children
     from .jobs import Jobs
     from .model_calls import ModelCalls
     from .people import People
@@ -52,26 +49,16 @@ class Performer:
         models: ModelCalls,
         tools: ToolCalls,
         people: People,
-        pager: Pager,
-        children: Children,
         jobs: Jobs,
-        schedules: Callable[[ComputeTimes | BeginOccurrence], Coroutine[Any, Any, Done]],
-        nodes: NodeWork,
-        worktrees: Callable[[MergeWorktree | RemoveWorktree], Coroutine[Any, Any, Done]],
-        states: StateWork,
+        rare: RareHands,
     ) -> None:
         self.bound = bound
         self.hooks = hooks
         self.models = models
         self.tools = tools
         self.people = people
-        self.pager = pager
-        self.children = children
         self.jobs = jobs
-        self.schedules = schedules
-        self.nodes = nodes
-        self.worktrees = worktrees
-        self.states = states
+        self.rare = rare
         self.finish_rewind: Callable[[], Coroutine[Any, Any, None]] | None = None
         """How a rewind that was cut off is finished; the mailbox says so."""
 
@@ -87,17 +74,17 @@ class Performer:
         if isinstance(effect, AskPerson):
             return self.people.ask(effect)
         if isinstance(effect, StartChild):
-            return self.children.ended(effect)
+            return self.rare.children.ended(effect)
         if isinstance(effect, WatchJob):
             return self.jobs.watch(effect)
         if isinstance(effect, ComputeTimes | BeginOccurrence):
-            return self.schedules(effect)
+            return self.rare.occur(effect)
         if isinstance(effect, ComputeNode):
-            return self.nodes.compute(effect)
+            return self.rare.nodes.compute(effect)
         if isinstance(effect, MergeWorktree | RemoveWorktree):
-            return self.worktrees(effect)
+            return self.rare.worktree.perform(effect)
         if isinstance(effect, ComputeState):
-            return self.states.compute(effect)
+            return self.rare.states.compute(effect)
         if isinstance(effect, PageOut):
             return self._page_out(effect)
         if isinstance(effect, PutFilesBack):
@@ -109,4 +96,4 @@ class Performer:
 
     async def _page_out(self, effect: PageOut) -> Done:
         """The log has what left the history in any case, so nothing waits for this."""
-        return Done(await self.pager.out(effect.paged_seq))
+        return Done(await self.rare.pager.out(effect.paged_seq))

@@ -31,9 +31,9 @@ class ShownDeltas:
         """The answer is complete: what was held back is shown too."""
         rest = [_with_text(last, stream.end()) for stream, last in self._streams.values()]
         self._streams.clear()
-        found = [delta for delta in rest if _text(delta)]
-        if found and self._hub.hearing:
-            self._hub.live(found)
+        deltas = [delta for delta in rest if _text(delta)]
+        if deltas and self._hub.hearing:
+            self._hub.live(deltas)
 
     def _clean(self, delta: Live) -> Live:
         if not isinstance(delta, TextDelta | ReasoningDelta | CallDelta):

@@ -11,17 +11,19 @@ from windlass.events.tools.calls import CallBody, PreparedBody, ResultBody, Tool
 from windlass.events.trees.flows import NodeComputed
 from windlass.events.trees.machines import MachineComputed
 from windlass.events.turns import ModelReplied, Prepared
-from windlass.events.values.blocks import Text
+from windlass.events.values.blocks import JsonObject, Text
 from windlass.events.values.failures import FailureKind, failure
+from windlass.events.values.tools import SKILL_TOOLS
 from windlass.kernel.effects import PrepareCall, RunTool
 from windlass.kernel.parts.runs import traced
-from windlass.kernel.parts.skills import SKILL_TOOLS
-from windlass.kernel.parts.tools import gate
+from windlass.kernel.parts.tools import policy_rules, rule_sessions
 from windlass.kernel.parts.tools.calls import Call
 from windlass.kernel.parts.tools.dispatch import terms
 from windlass.models.tokens import estimate_block
 from windlass.runtime.bind.builtin_tools import SUBMIT
+from windlass.runtime.bind.prepared_calls import prepared_aside
 from windlass.runtime.context.recall_tools import RECALL_TOOLS, perform, pointed
+from windlass.runtime.trees.tree_tools import TREE_TOOLS
 from windlass.tools.context import ToolContext
 from windlass.tools.planes.large_output import LOOP_BYTES_MAX, Blob
 from windlass.tools.planes.withheld_content import Withheld, withheld_by
@@ -30,10 +32,10 @@ from .effect_outcome import Done
 from .result_hooks import ruled_outcome
 
 if TYPE_CHECKING:
+    from windlass.kernel.state import State
     from windlass.runtime.bind.bound_agent import Bound
-    from windlass.runtime.context.archive_pager import Pager
-    from windlass.runtime.flows.submission import Submission
     from windlass.runtime.hooks.session_hooks import SessionHooks
+    from windlass.runtime.host.rare_hands import RareHands
     from windlass.runtime.owner.owner import Owner
     from windlass.tools.context import Seat
     from windlass.tools.planes.outcome import Outcome
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from .jobs import Jobs
     from .tool_runner import ToolRunner
 
+OWN_TOOLS = frozenset({*RECALL_TOOLS, *SKILL_TOOLS, SUBMIT, *TREE_TOOLS})
+"""Built-in tools that no plane runs."""
 ERASED = "the arguments of this call were erased before it could run"
 
 
@@ -55,18 +59,16 @@ class ToolCalls:
         runner: ToolRunner,
         seat: Seat,
         hooks: SessionHooks,
-        pager: Pager,
         jobs: Jobs,
-        submission: Submission,
+        rare: RareHands,
     ) -> None:
         self._owner = owner
         self._bound = bound
         self._runner = runner
         self._seat = seat
         self._hooks = hooks
-        self._pager = pager
         self._jobs = jobs
-        self._submission = submission
+        self._rare = rare
 
     async def prepare(self, effect: PrepareCall) -> Done | None:
         """Looks up what the gate needs to know of a call; None if it is not owed any more."""
@@ -78,7 +80,7 @@ class ToolCalls:
             prepared = Prepared(digest="", errors=(ERASED,))
             return Done(ToolPrepared(call_id=effect.call_id, digest="", body=PreparedBody(prepared=prepared)))
         box = self._runner.sandbox
-        prepared = await self._bound.prepared_aside(state, effect.tool, body.args, body.text, box)
+        prepared = await prepared_aside(self._bound, state, effect.tool, body.args, body.text, box)
         rulings: tuple[HookRuling, ...] = ()
         changed = False
         if not prepared.errors and self._hooks.current.at("before_tool", effect.tool):
@@ -89,7 +91,7 @@ class ToolCalls:
             if changed:
                 # What a hook made of the arguments is checked like what a model wrote.
                 body = CallBody(args=ruled.value) if body.text is None else CallBody(text=ruled.value)
-                prepared = await self._bound.prepared_aside(state, effect.tool, body.args, body.text, box)
+                prepared = await prepared_aside(self._bound, state, effect.tool, body.args, body.text, box)
         return Done(
             ToolPrepared(
                 call_id=effect.call_id,
@@ -97,6 +99,7 @@ class ToolCalls:
                 changed=changed,
                 labels=prepared.labels,
                 traits=prepared.traits,
+                spawning=prepared.spawning,
                 hooks=rulings,
                 body=PreparedBody(prepared=prepared, args=body.args, text=body.text),
             )
@@ -133,26 +136,18 @@ class ToolCalls:
             seat=self._seat,
             sandbox=self._runner.sandbox,
             secrets=self._runner.secrets,
-            exclude=gate.unseen_by(state.gate.policy, tool.spec),
+            exclude=policy_rules.unseen_by(rule_sessions.rules_here(state), tool.spec),
             folder=state.workspace.folder.cwd if state.workspace.folder is not None else None,
             jobs=self._jobs,
             basis=prepared.basis if prepared is not None and (call.approval or effect.attempt > 1) else "",
             access=call.access,
             blotted=withheld.blotted if (withheld := self._patterns()) is not None else None,
-            traceparent=traced(state, effect.call_id, effect.attempt).traceparent,
+            traceparent=_traceparent(state, effect),
         )
         started = ports.monotonic_ms()
         ports.point("before_tool")
-        if effect.tool in RECALL_TOOLS and tool.options.source == "builtin":
-            outcome = await perform(effect.tool, body.args or {}, owner, self._bound, self._pager)
-        elif effect.tool in SKILL_TOOLS and tool.options.source == "builtin":
-            from windlass.runtime.skills import skill_tools
-
-            outcome = await skill_tools.perform(
-                effect.tool, body.args or {}, effect.call_id, self._bound.skills, owner.state
-            )
-        elif effect.tool == SUBMIT and tool.options.source == "builtin":
-            outcome = await self._submission.perform(effect.call_id, body.args or {})
+        if tool.options.source == "builtin" and effect.tool in OWN_TOOLS:
+            outcome = await self._carried_out(effect, body.args or {})
         else:
             outcome = await self._runner.run(tool, body, context)
         if outcome.job is not None:
@@ -173,6 +168,19 @@ class ToolCalls:
         blobs = await read_blobs(outcome.blobs) if outcome.blobs else None
         return Done(fact, blobs)
 
+    async def _carried_out(self, effect: RunTool, args: JsonObject) -> Outcome:
+        """The outcome of a tool by which a model reaches what is the session's own: its archive, skills and tree."""
+        owner = self._owner
+        if effect.tool in RECALL_TOOLS:
+            return await perform(effect.tool, args, owner, self._bound, self._rare.pager)
+        if effect.tool in SKILL_TOOLS:
+            from windlass.runtime.skills import skill_tools
+
+            return await skill_tools.perform(effect.tool, args, effect.call_id, self._bound.skills, owner.state)
+        if effect.tool == SUBMIT:
+            return await self._rare.submission.perform(effect.call_id, args)
+        return await self._rare.tree_tools.perform(effect.tool, effect.call_id, args)
+
     def _patterns(self) -> Withheld | None:
         patterns = self._owner.state.gate.policy.exclude_patterns
         return withheld_by(tuple(patterns)) if patterns else None
@@ -188,7 +196,7 @@ class ToolCalls:
         """What the call must still be about: what a person agreed to, or what an earlier attempt began with; and the
         sandbox that a command was judged by. A call that a rule allowed is judged by what it touches, not by what that
         holds."""
-        held = bool(call.approval) or call.attempt > 1 or gate.runs_in_sandbox(tool.spec)
+        held = bool(call.approval) or call.attempt > 1 or policy_rules.runs_in_sandbox(tool.spec)
         if call.prepared_seq is None or not held:
             return None
         event = await self._owner.event(call.prepared_seq)
@@ -243,13 +251,19 @@ def arguments_in(call: Call, source: Any) -> CallBody | None:
     if isinstance(source, ToolPrepared):
         return CallBody(args=source.body.args, text=source.body.text)
     if isinstance(source, ModelReplied):
-        found = source.body.calls[call.ordinal].call
-        return CallBody(args=found.args, text=found.text)
+        reply_call = source.body.calls[call.ordinal].call
+        return CallBody(args=reply_call.args, text=reply_call.text)
     if isinstance(source, NodeComputed):
         return CallBody(args=source.body.calls[call.ordinal].args)
     if isinstance(source, MachineComputed):
         return CallBody(args=source.body.call.args)
     return CallBody(args=source.body.args)
+
+
+def _traceparent(state: State, effect: RunTool) -> Callable[[], str]:
+    """The trace context of a call of the run that is going on now, made if the tool asks for it: most never do."""
+    run = state.run
+    return lambda: traced(state, effect.call_id, effect.attempt, run=run).traceparent
 
 
 def _unavailable(effect: RunTool, kind: FailureKind, told: str) -> ToolFinished:
@@ -268,10 +282,10 @@ async def read_blobs(blobs: tuple[Blob, ...]) -> dict[str, bytes]:
     """What is to be kept beside a fact; much of it is read in a thread."""
 
     def read() -> dict[str, bytes]:
-        found = {blob.ref.digest: blob.read() for blob in blobs}
+        contents = {blob.ref.digest: blob.read() for blob in blobs}
         for blob in blobs:
             blob.close()
-        return found
+        return contents
 
     large = sum(blob.ref.size for blob in blobs) > LOOP_BYTES_MAX
     return await asyncio.to_thread(read) if large else read()

@@ -191,7 +191,7 @@ def _answer(reply: ModelReplied, schema: JsonObject | None) -> ModelAnswer:
         return ModelAnswer(text=text, usage=reply.usage)
     from windlass.runtime.bind.structured_output import Output
 
-    found = Output(schema, schema).check(text)
-    if not found.valid:
-        raise ToolError(f"the model's answer does not fit: {'; '.join(found.errors)}", code="output_invalid")
-    return ModelAnswer(text=text, output=found.value, usage=reply.usage)
+    check = Output(schema, schema).check(text)
+    if not check.valid:
+        raise ToolError(f"the model's answer does not fit: {'; '.join(check.errors)}", code="output_invalid")
+    return ModelAnswer(text=text, output=check.value, usage=reply.usage)

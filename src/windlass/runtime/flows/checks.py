@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.events.values.graphs import INPUT, FlowGraph, FlowNode
 from windlass.kernel.parts.flows.nodes import CALLS_MAX, ROUNDS_MAX
-from windlass.kernel.parts.tools.gate import matches
+from windlass.kernel.parts.tools.policy_rules import matches
 
 from .reducers import REDUCERS
 from .reference_checks import condition_problems, reference_problems, schema_problems
@@ -35,16 +35,16 @@ def problems_of(
         return ["it has no nodes: give it at least one"]
     if len(names) > NODES_MAX:
         return [f"it has {len(names)} nodes, and {NODES_MAX} are the most: let a map make them while it runs"]
-    found = list(_names(names))
+    problems = list(_names(names))
     by_name: dict[str, FlowNode] = {}
     for node in (*graph.nodes, *(FlowNode(name=name) for name in unread)):
         by_name.setdefault(node.name, node)
     for node in graph.nodes:
-        found += [f"{node.name}: {told}" for told in _node(node, by_name, set(agents), tools, reducers)]
-        found += [f"{node.name}: {told}" for told in _unlocks(node, agents, tools)] if node.unlocks else []
+        problems += [f"{node.name}: {told}" for told in _node(node, by_name, set(agents), tools, reducers)]
+        problems += [f"{node.name}: {told}" for told in _unlocks(node, agents, tools)] if node.unlocks else []
     strange = [name for name in graph.results if name not in by_name]
-    found += [f"results: there is no node {name!r}{_meant(name, by_name)}" for name in strange]
-    return [*dict.fromkeys(found), *_cycles(by_name)]
+    problems += [f"results: there is no node {name!r}{_meant(name, by_name)}" for name in strange]
+    return [*dict.fromkeys(problems), *_cycles(by_name)]
 
 
 def _names(names: list[str]) -> Iterator[str]:

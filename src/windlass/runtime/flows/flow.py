@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import UsageError
 from windlass.events.values.graphs import FlowGraph, FlowNode, OnFailure
-from windlass.events.values.specs import Policy, Settings
+from windlass.events.values.policy import Policy
+from windlass.events.values.settings import Settings
 from windlass.runtime.api.agent import Agent, Budget
 
 from .checks import problems_of
@@ -91,12 +93,12 @@ class Flow:
 
     def agents_by_name(self) -> dict[str, Agent]:
         """The agents of all nodes. Raises `UsageError` if two have one name."""
-        found: dict[str, Agent] = {}
+        agents: dict[str, Agent] = {}
         for agent in (*self.agents, *(agent for step in self.steps for agent in step.agents)):
-            known = found.setdefault(agent.name, agent)
+            known = agents.setdefault(agent.name, agent)
             if not known.is_like(agent):
                 raise UsageError(f"workflow {self.name!r}: two agents are named {agent.name!r}")
-        return found
+        return agents
 
     def tools_by_name(self) -> dict[str, Any]:
         """The tools that nodes may call."""
@@ -132,7 +134,7 @@ def graph_of(name: str, given: Sequence[FlowNode], **more: Any) -> FlowGraph:
     """A graph of nodes as the log keeps it. Raises `UsageError` for values that no graph can have."""
     graph = FlowGraph(nodes=with_classifiers(given), **more)
     try:
-        return msgspec.convert(msgspec.to_builtins(graph), FlowGraph)
+        return known_types.convert(msgspec.to_builtins(graph), FlowGraph)
     except msgspec.ValidationError as error:
         raise UsageError(f"workflow {name!r}: {error}") from None
 

@@ -11,10 +11,12 @@ from typing import Any
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import UsageError
 from windlass.events.values.graphs import FlowNode
 from windlass.runtime.api.agent import Agent, Budget
 from windlass.runtime.bind.builtin_tools import resolved
+from windlass.tools.types.wrong_fields import wrong_field
 
 from .checks import problems_of
 from .flow import BadFlow, Flow, graph_of
@@ -126,9 +128,8 @@ def _more_problems(
     """What is wrong with the graph of a file that could not be read as a whole: all of it is told at once."""
     listed = values.get("nodes")
     read = {step.node.name for step in steps}
-    there = (
-        [str(given.get("name")) for given in listed if isinstance(given, Mapping)] if isinstance(listed, list) else []
-    )
+    tables = [given for given in listed if isinstance(given, Mapping)] if isinstance(listed, list) else []
+    there = [str(meant_by["name"]) for given in tables if (meant_by := as_meant(given, NODE_FIELDS)).get("name")]
     if not read and not there:
         return []
     try:
@@ -186,17 +187,22 @@ def as_meant(given: Mapping[Any, Any], there: Sequence[str]) -> dict[str, Any]:
 
 def _step(where: str, given: dict[str, Any], problems: list[str]) -> list[Step]:
     """The node that a file describes; none, and all that is wrong with its values, if it describes none."""
+    told = len(problems)
+    for name in IN_SECONDS.values():
+        if not isinstance(given.get(name), float | int | None):
+            problems.append(f"{where}: {name} {given.pop(name)!r}: give a number of seconds, such as 90")
     seconds = given.pop("timeout", None)
-    sound = True
+    sound = len(problems) == told
     while True:
         try:
             if seconds is not None:
                 given["timeout_ms"], seconds = round(float(seconds) * 1000), None
             given.update(retry_wait_of(given))
-            step = Step(msgspec.convert(given, FlowNode))
+            step = Step(known_types.convert(given, FlowNode))
             return [step] if sound else []
         except (msgspec.ValidationError, TypeError, ValueError) as error:
-            problems.append(f"{where}: {error}")
+            what = wrong_field(error, FlowNode) if isinstance(error, msgspec.ValidationError) else str(error)
+            problems.append(f"{where}: {what}")
             wrong = WRONG.search(str(error))
             if wrong is None or given.pop(wrong[1], None) is None:
                 return []

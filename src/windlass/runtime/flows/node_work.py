@@ -13,34 +13,35 @@ from windlass.events.stored import codec
 from windlass.events.trees.flows import NodeBody, NodeCall, NodeComputed
 from windlass.events.values.graphs import INPUT, FlowNode
 from windlass.kernel.effects import ComputeNode
-from windlass.kernel.parts.flows import nodes
+from windlass.kernel.parts.flows import node_graph
 from windlass.kernel.parts.flows.nodes import CALLS_MAX, ROUNDS_MAX
-from windlass.kernel.parts.tools.gate import matches
+from windlass.kernel.parts.tools.policy_rules import matches
+from windlass.runtime.bind.prepared_calls import looks_aside, prepared_call
 from windlass.runtime.drive.effect_outcome import Done
 
 from .coordination import budget_left, coordinating, is_coordinator
-from .kinds import children, crowds, others, phases
-from .kinds.moves import REASON_CHARS_MAX, Calls, Ended, Move, Work, failed
+from .kinds import classify, gate, loop, map_over, phase, reduce, spawn, tool, tournament
+from .kinds.move import REASON_CHARS_MAX, Calls, Ended, Move, Work, failed
 from .outputs import Outcome, outcome_of
 from .reducers import REDUCERS
 
 if TYPE_CHECKING:
-    from windlass.kernel.parts.flows.nodes import Node
+    from windlass.kernel.parts.flows.node_graph import Node
     from windlass.runtime.bind.bound_agent import Bound
     from windlass.runtime.hooks.session_hooks import SessionHooks
     from windlass.runtime.owner.owner import Owner
 
 KINDS: dict[str, Callable[[Work], Move]] = {
-    "spawn": children.spawn,
-    "verify": children.verify,
-    "classify": children.classify,
-    "loop": children.loop,
-    "map": crowds.map_over,
-    "tournament": crowds.tournament,
-    "reduce": others.reduce,
-    "tool": others.tool,
-    "gate": others.gate,
-    "phase": phases.phase,
+    "spawn": spawn.spawn,
+    "verify": spawn.verify,
+    "classify": classify.classify,
+    "loop": loop.loop,
+    "map": map_over.map_over,
+    "tournament": tournament.tournament,
+    "reduce": reduce.reduce,
+    "tool": tool.tool,
+    "gate": gate.gate,
+    "phase": phase.phase,
 }
 
 
@@ -67,7 +68,7 @@ class NodeWork:
 
     async def _moved(self, spec: FlowNode, work: Work) -> Move:
         """What the node's kind says; a function of the user's own runs in a thread."""
-        shut = nodes.locks(self._owner.state.flow) if spec.kind == "tool" else {}
+        shut = node_graph.locks(self._owner.state.flow) if spec.kind == "tool" else {}
         lock = next((phase for tool, phase in shut.items() if matches(tool, spec.tool)), None)
         if lock is not None:
             return failed(
@@ -123,6 +124,6 @@ class NodeWork:
     def _call(self, tool: str, args: dict[str, Any]) -> NodeCall:
         """A call with what the gate needs to know; one that hooks or a thread must look at is prepared later."""
         state = self._owner.state
-        aside = self._bound.looks_aside(state, tool) or bool(self._hooks.current.at("before_tool", tool))
-        prepared = None if aside else self._bound.prepared(state, tool, args, None)
+        aside = looks_aside(self._bound, state, tool) or bool(self._hooks.current.at("before_tool", tool))
+        prepared = None if aside else prepared_call(self._bound, state, tool, args, None)
         return NodeCall(tool=tool, args=args, prepared=prepared)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from windlass.events.commands import PromptReceived
 from windlass.events.questions import AnswerReceived
 from windlass.events.tools.calls import (
     ResultReceived,
@@ -50,6 +51,8 @@ def outcome_of(event: Any) -> Outcome:
             return Outcome(event.outcome == "done", event.body.output if event.body is not None else ERASED)
         case FlowReceived():
             return Outcome(True, event.body.input if event.body is not None else ERASED)
+        case PromptReceived():
+            return Outcome(True, _content(event.body))
         case ToolDenied():
             return Outcome(False, f"denied: {event.detail}")
         case ToolTimedOut():

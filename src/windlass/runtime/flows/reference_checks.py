@@ -23,7 +23,7 @@ FIELD = re.compile(r"(?<![\w.])args\s*\.\s*([A-Za-z_]\w*)((?:\s*\.\s*[A-Za-z_]\w
 
 def given_by(node: FlowNode | None) -> Any:
     """The schema of what a node gives, as far as that is known before it has."""
-    from .kinds.children import VERDICT
+    from .kinds.spawn import VERDICT
 
     if node is None or node.output is not None:
         return node.output if node is not None else None
@@ -86,8 +86,8 @@ def condition_problems(node: FlowNode, nodes: Mapping[str, FlowNode]) -> Iterato
         yield str(error)
         return
     known = [INPUT, *node.needs, *node.optional, *([OUTPUT] if node.kind == "phase" else [])]
-    for found in FIELD.finditer(QUOTED.sub("''", node.when)):
-        name, fields = found[1], tuple(re.findall(r"\w+", found[2]))
+    for match in FIELD.finditer(QUOTED.sub("''", node.when)):
+        name, fields = match[1], tuple(re.findall(r"\w+", match[2]))
         if name not in known:
             yield f"its condition speaks of args.{name}, which it does not have: it has {', '.join(known)}"
         else:

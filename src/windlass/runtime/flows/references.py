@@ -17,9 +17,9 @@ PREVIOUS = "previous"
 
 def named_in(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The names that a text speaks of, each with the fields behind it."""
-    for found in REFERENCE.finditer(text):
-        if found[1]:
-            yield found[1], tuple(found[2].split(".")[1:])
+    for match in REFERENCE.finditer(text):
+        if match[1]:
+            yield match[1], tuple(match[2].split(".")[1:])
 
 
 def texts_in(value: Any) -> Iterator[str]:
@@ -43,27 +43,27 @@ def text_of(value: Any) -> str:
 
 def looked_up(values: Mapping[str, Any], name: str, fields: tuple[str, ...]) -> Any:
     """What a reference stands for; None for a field that is not there."""
-    found = values.get(name)
+    referent = values.get(name)
     for field in fields:
-        if isinstance(found, Mapping):
-            found = found.get(field)
-        elif isinstance(found, list | tuple) and field.isdigit() and int(field) < len(found):
-            found = found[int(field)]
+        if isinstance(referent, Mapping):
+            referent = referent.get(field)
+        elif isinstance(referent, list | tuple) and field.isdigit() and int(field) < len(referent):
+            referent = referent[int(field)]
         else:
             return None
-    return found
+    return referent
 
 
 def filled(text: str, values: Mapping[str, Any]) -> str:
     """A text with what it speaks of in place; a name that is not known stays as it is. What is put in is not looked at
     again."""
 
-    def put(found: re.Match[str]) -> str:
-        if found[0] in ("{{", "}}"):
-            return found[0][0]
-        if found[1] not in values:
-            return found[0]
-        value = looked_up(values, found[1], tuple(found[2].split(".")[1:]))
+    def put(match: re.Match[str]) -> str:
+        if match[0] in ("{{", "}}"):
+            return match[0][0]
+        if match[1] not in values:
+            return match[0]
+        value = looked_up(values, match[1], tuple(match[2].split(".")[1:]))
         return "" if value is None else text_of(value)
 
     return REFERENCE.sub(put, text)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import UsageError
 from windlass.events.values.graphs import INPUT, FlowNode
 
@@ -189,7 +190,7 @@ def _node(name: str, kind: str, given: Mapping[str, Any]) -> FlowNode:
             raise UsageError(f"node {name!r}: {field} is a list of names: write {field}=[{given[field]!r}]")
     try:
         node = FlowNode(name=name, kind=kind, **given)  # type: ignore[arg-type]
-        return msgspec.convert(msgspec.to_builtins(node), FlowNode)
+        return known_types.convert(msgspec.to_builtins(node), FlowNode)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise UsageError(f"node {name!r}: {error}") from None
 

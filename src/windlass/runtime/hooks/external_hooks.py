@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import UsageError
 from windlass.events.hooks import HookReason
 from windlass.tools.sandboxes.sandbox import ENV_ALLOWED, environment
@@ -27,7 +28,7 @@ def read_said(data: bytes) -> Said:
     pass by accident."""
     if not data.strip():
         return None
-    answer = msgspec.json.decode(data, type=_Answer)
+    answer = known_types.decode(data, _Answer)
     if answer.decision == "deny":
         return Denied(message=answer.message, reason=answer.reason, fatal=answer.fatal)
     if answer.decision == "ask":
@@ -90,12 +91,12 @@ async def _feed(stream: Any, data: bytes) -> None:
 
 async def _read(stream: Any) -> bytes:
     """All of what somebody answers, within a bound."""
-    found = bytearray()
+    answer = bytearray()
     while piece := await stream.read(READ_BYTES):
-        found += piece
-        if len(found) > PAYLOAD_BYTES_MAX:
+        answer += piece
+        if len(answer) > PAYLOAD_BYTES_MAX:
             raise UsageError(f"the hook answered with more than {PAYLOAD_BYTES_MAX} bytes")
-    return bytes(found)
+    return bytes(answer)
 
 
 async def _end(process: Any) -> None:

@@ -38,6 +38,10 @@ class Moment(Value, frozen=True, kw_only=True):
     call_id: str | None = None
     tool: str | None = None
     value: Any = None
+    child: str = ""
+    """At `spawn_…` and `child_…`: the child session, however deep it is."""
+    depth: int = 0
+    """How far below the session it is."""
     attachments: tuple[Any, ...] = ()
     """At `prompt`: what is attached to it, read, as plain data."""
 

@@ -13,11 +13,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import UsageError
 from windlass.events.hooks import HookPoint, HookReason, HookRuling
-from windlass.kernel.parts.tools.gate import matches
+from windlass.kernel.parts.tools.policy_rules import matches
 from windlass.runtime.host.ports import Ports
-from windlass.tools.planes.stops import Foreign, own_code
+from windlass.tools.planes.task_stops import Foreign, own_code
 
 from .hook import PAYLOAD_BYTES_MAX, Allowed, Asked, Changed, Denied, Hook, Moment, Said
 from .observers import Observers, is_async
@@ -60,8 +61,13 @@ class HookRunner:
         self._by_point: dict[str, list[Hook]] = {}
         for hook in self._given:
             self._by_point.setdefault(hook.point, []).append(hook)
-        for found in self._by_point.values():
-            found.sort(key=lambda hook: hook.priority)
+        for point_hooks in self._by_point.values():
+            point_hooks.sort(key=lambda hook: hook.priority)
+
+    @property
+    def points(self) -> Iterable[str]:
+        """The points at which any of them stand."""
+        return self._by_point
 
     def joined(self, more: Iterable[Hook]) -> HookRunner:
         """These hooks and further ones, which follow those of the same priority."""
@@ -168,8 +174,8 @@ class HookRunner:
             else:
                 said = await self.observing.in_thread(functools.partial(hook.run, moment))
             async with Foreign():
-                found: Said = await said if inspect.isawaitable(said) else said
-            return found
+                answer: Said = await said if inspect.isawaitable(said) else said
+            return answer
 
 
 def _understood(hook: Hook, said: Any, before: Any) -> Said:
@@ -185,7 +191,7 @@ def _understood(hook: Hook, said: Any, before: Any) -> Said:
     if isinstance(said, Changed) and hook.kind != "transform":
         raise UsageError("a guard changes nothing: give the hook kind='transform'")
     try:
-        read: Said = msgspec.json.decode(msgspec.json.encode(said), type=type(said))
+        read: Said = known_types.decode(msgspec.json.encode(said), type(said))
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         raise UsageError(f"a hook's {type(said).__name__} cannot be kept: {error}") from None
     if isinstance(read, Changed):

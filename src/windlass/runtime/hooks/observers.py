@@ -38,6 +38,8 @@ class Observers:
         self._latest: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._turns: dict[str, asyncio.Lock] = {}
+        self._over = False
+        """Whether nobody is told any more: what is committed while a runtime closes would be told behind its end."""
         self.dropped = 0
 
     def turn(self, point: str) -> asyncio.Lock:
@@ -46,7 +48,7 @@ class Observers:
 
     def start(self, hook: Hook, call: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Has an observer told, after what it was told before. Never waits, never fails."""
-        if len(self._tasks) >= OBSERVERS_MAX:
+        if self._over or len(self._tasks) >= OBSERVERS_MAX:
             self.dropped += 1
             return
         work = _told(call, self._latest.get(hook.hook_id))
@@ -55,9 +57,10 @@ class Observers:
         task.add_done_callback(self._tasks.discard)
 
     async def quiet(self, seconds: float = QUIET_S) -> None:
-        """Lets observers end what they were told, for a while, and then gives them up."""
+        """Lets observers end what they were told, for a while, and then gives them up, with all that follows."""
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=seconds)
+        self._over = True
         for task in list(self._tasks):
             task.cancel()
 
@@ -98,7 +101,7 @@ def is_async(function: Any) -> bool:
     """Whether calling something gives a coroutine."""
     called = getattr(type(function), "__call__", None)  # noqa: B004  # the method itself is wanted
     rule = getattr(function, "rule", None)  # a judge
-    return any(inspect.iscoroutinefunction(found) for found in (function, called, rule))
+    return any(inspect.iscoroutinefunction(candidate) for candidate in (function, called, rule))
 
 
 async def _told(call: Callable[[], Coroutine[Any, Any, Any]], before: asyncio.Task[None] | None) -> None:

@@ -52,10 +52,10 @@ def _texts(value: Any) -> Iterable[str]:
     """Every text in a plain value. In JSON a line break is two characters, and a quote is not alone."""
     waiting = [value]
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, str):
-            yield found
-        elif isinstance(found, dict):
-            waiting += [*found, *found.values()]
-        elif isinstance(found, list | tuple):
-            waiting += found
+        part = waiting.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, dict):
+            waiting += [*part, *part.values()]
+        elif isinstance(part, list | tuple):
+            waiting += part

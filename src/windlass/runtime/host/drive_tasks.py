@@ -9,7 +9,8 @@ from typing import Any
 from windlass.events.errors import NotFound, StoreError, StorePoisoned
 from windlass.kernel.parts.losses import got_further
 from windlass.runtime.drive.driver import Rested
-from windlass.tools.planes.stops import stop
+from windlass.store.base import Key
+from windlass.tools.planes.task_stops import stop
 
 from .fault_report import FaultReport
 from .ports import Ports
@@ -63,6 +64,10 @@ class DriveTasks:
             # The store did not answer for long: whoever finds it owed takes it up again.
             rested = Rested(status="lost_epoch", reason=str(error))
         slot.deaths = 0
+        if rested.status == "outdated":
+            await self.let_go(slot.key, driven)
+            self._slots.wake(self._slots.at(slot.key), self._clock.now_ms())
+            return rested
         if slot.driven is driven:
             self._slots.wake(slot, rested.wake_at_ms)
         if rested.status == "lost_epoch":
@@ -112,10 +117,28 @@ class DriveTasks:
                 return
             self._unseat(slot, driven)
             slot.hub.look()
-            try:
-                await driven.tools.close()
-            finally:
-                await driven.owner.release()
+            await self._given_back(driven)
+
+    async def _given_back(self, driven: Driven) -> None:
+        """What its tools have open is closed, and the session is given back. Nothing of it is under way."""
+        try:
+            await driven.tools.close()
+        finally:
+            await driven.owner.release()
+            driven.part()
+
+    async def let_go(self, key: Key, driven: Driven) -> None:
+        """Gives back a session that is to be opened anew here, because another agent is to run it. It is at rest."""
+        async with self._slots.locked(key) as slot:
+            if slot.driven is not driven:
+                return
+            self._unseat(slot, driven)
+            task = driven.task
+            if task is not None and not task.done() and task is not asyncio.current_task():
+                self.end(driven)
+                await asyncio.wait([task])
+            slot.hub.look()
+            await self._given_back(driven)
 
     def drop(self, slot: Slot, driven: Driven) -> None:
         """This process does not drive the session any more, nor waits for anything of it; its readers go on with the
@@ -129,7 +152,7 @@ class DriveTasks:
             self._leaves(task)
         if driven.tools.is_open:
             self._leaves(self._ports.spawn(_close_tools(driven), f"windlass:close:{slot.key.session}"))
-        driven.owner.tell_waiters()
+        driven.owner.rest.tell()
         driven.owner.hub.look()
         self._slots.forget(slot)
 

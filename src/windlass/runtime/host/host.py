@@ -27,8 +27,8 @@ from windlass.runtime.streams.log_reader import LogReader
 from windlass.runtime.streams.tree_streams import TreeStreams
 from windlass.runtime.trees.session_children import Trees
 from windlass.store.base import Key, Store
-from windlass.store.elsewhere import elsewhere_of
-from windlass.tools.planes.stops import stop
+from windlass.store.driven_elsewhere import elsewhere_of
+from windlass.tools.planes.task_stops import ended, stop
 from windlass.tools.planes.threads import Threads
 
 from .drive_tasks import DriveTasks
@@ -89,7 +89,7 @@ class Host:
         trees.sender = self.sender
         self.mounts = Mounts(slots, opener, self.sender, tools)
         self.directory = Directory(store, settings, slots, opener)
-        assembly.occurrences = Occurrences(store, ports, settings, agents, self.directory, self.sender)
+        assembly.shared.occurrences = Occurrences(store, ports, settings, agents, self.directory, self.sender)
         self.forks = Forks(store, log, opener)
         self.erasure = Erasure(store, slots, opener, tasks)
         self.page_in = PageIn(slots, opener, tasks)
@@ -131,7 +131,7 @@ class Host:
         """Stops driving, and gives the leases back. What was under way is owed again."""
         for task in self._loops:
             stop(task)
-        await asyncio.gather(*self._loops, *self.tasks.end_all(), return_exceptions=True)
+        await ended([*self._loops, *self.tasks.end_all()])
         if self._slots.feeds is not None:
             await self._slots.feeds.close()
         await self._slots.quiet(ENDING_S)

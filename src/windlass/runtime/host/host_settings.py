@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from windlass.runtime.api.approvals import Approver
 from windlass.runtime.drive.children import Children
+from windlass.store.base import Key
 from windlass.tools.tool import AnyTool
 
 
@@ -26,5 +29,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What starts the child sessions that calls wait for."""
     library: tuple[AnyTool, ...] = ()
     """The code of tools that sessions may have mounted before."""
+    on_kept: Callable[[Key, int], None] | None = None
+    """Told of each session that something was added to, and from where on."""
     sandbox: str | None = None
     """The name of the sandbox that was given: sessions that are opened here have it from now on."""

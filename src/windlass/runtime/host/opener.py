@@ -6,6 +6,7 @@ Every session that is driven here came this way: begun, resumed, forked, woken b
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ import msgspec
 from windlass.events.base import Event
 from windlass.events.errors import CodecError, LeaseHeld, Refused, StaleEpoch, StorageFull, UsageError
 from windlass.events.sessions import SessionForked, SessionResumed
-from windlass.events.values.specs import SessionOptions, Workspace
+from windlass.events.values.setup import SessionOptions, Workspace
 from windlass.kernel import log
 from windlass.runtime.bind.agent_registry import BoundAgents
 from windlass.runtime.bind.bound_agent import Bound
@@ -28,7 +29,7 @@ from windlass.runtime.workspace.folder import Place, recorded_folder
 from windlass.runtime.workspace.session_instructions import SessionInstructions
 from windlass.store.base import Key, Origin, Store
 
-from . import first_facts, liveness
+from . import first_facts, first_task, liveness
 from .drive_tasks import DriveTasks, passes, told
 from .first_facts import Beginning
 from .fork_restraints import held_since
@@ -84,6 +85,8 @@ class Opener:
         while True:
             rested = await self._drive_once(key)
             slot = self._slots.get(key)
+            if rested.status == "outdated":
+                continue
             if slot is None or not slot.died or rested.wake_at_ms is None:
                 return rested
             await self._ports.sleep_ms(self._settings.poll_ms)  # another driver takes the place of one that died
@@ -206,13 +209,13 @@ class Opener:
         if owner.state.session_id != key.session:
             head = await self._store.log.head(key)
             if head is not None and head.origin is not None:
-                held = await held_since(self._store, Key(key.tenant, head.origin.session), owner.state)
+                came_from = Key(key.tenant, head.origin.session)
+                held = await held_since(self._store, came_from, owner.state, self._slots.get(came_from))
                 return first_facts.forked(key, head.origin, owner, self._settings.runner, held=held)
         return self._resumed(slot, owner, bound, place)
 
     def _resumed(self, slot: Slot, owner: Owner, bound: Bound, place: Place | None) -> SessionResumed:
-        workspace = place.workspace if place is not None else None
-        return first_facts.resumed(owner, self._settings.runner, bound, slot.local_code, workspace, slot.died)
+        return first_facts.resumed(owner, self._settings.runner, bound, slot.local_code, place, slot.died)
 
     async def _bring(self, slot: Slot, owner: Owner, bound: Bound, place: Place | None) -> None:
         """Brings the code of mounted tools that this process was opened with, and what the log has of those of MCP
@@ -248,7 +251,9 @@ class Opener:
 
     def _owner(self, slot: Slot) -> Owner:
         every = self._settings.snapshot_every
-        return Owner(self._store, slot.key, self._ports, slot.hub, self._clock, snapshot_every=every)
+        owner = Owner(self._store, slot.key, self._ports, slot.hub, self._clock, snapshot_every=every)
+        owner.on_kept = self._settings.on_kept
+        return owner
 
     async def _claim(self, owner: Owner) -> None:
         await owner.lease.claim(self._settings.runner, self._settings.lease_ms)
@@ -282,35 +287,40 @@ class Opener:
 
     async def begin(self, key: Key, beginning: Beginning) -> None:
         """Begins a session that has no record yet, unless somebody else does."""
-        beginning = msgspec.structs.replace(beginning, options=self._with_sandbox(beginning.options))
-        bound = beginning.bound.with_options(beginning.options)
+        options = self._with_sandbox(beginning.options)
+        beginning = msgspec.structs.replace(beginning, options=options, bound=beginning.bound.with_options(options))
         async with self._slots.locked(key) as slot:
             if slot.driven is not None:
                 return
-            while not await self._begun(slot, bound, beginning):
+            while not await self._begun(slot, beginning):
                 await self._ports.sleep_ms(self._settings.poll_ms)
                 self._require_open()
                 head = await self._store.log.head(key)
                 if head is not None and head.seq > 0:
                     return
 
-    async def _begun(self, slot: Slot, bound: Bound, beginning: Beginning) -> bool:
+    async def _begun(self, slot: Slot, beginning: Beginning) -> bool:
         """Begins a session, unless it was begun meanwhile: whoever resumes it must say so first. False if somebody else
         has it."""
         try:
             async with self._claimed(slot) as owner:
                 await owner.insist(owner.load)
                 if log.is_new(owner.state):
-                    await self._start(slot, owner, bound, beginning)
+                    await self._start(slot, owner, beginning)
         except LeaseHeld:
             return False
         return True
 
-    async def _start(self, slot: Slot, owner: Owner, bound: Bound, beginning: Beginning) -> None:
+    async def _start(self, slot: Slot, owner: Owner, beginning: Beginning) -> None:
+        bound = beginning.bound
         place = await self.place(slot, None)
-        fact = first_facts.started(slot.key, owner, beginning, place.workspace if place is not None else None)
+        task = await first_task.first_task(self._store, slot.key, bound) if beginning.birth is not None else None
+        if task is not None:
+            owner.follows(task.at_ms)
+        along = functools.partial(first_task.along, bound, place, task)
+        fact = first_facts.started(slot.key, owner, beginning, place)
         try:
-            begun = await owner.take(fact, takes=(fact.command_id,))
+            begun = await owner.take(fact, takes=(fact.command_id,), along=along)
             await self._adopt(slot, owner, bound, place, begun)
         except CodecError as error:
             raise UsageError(f"session {slot.key.session!r} cannot begin like this: {error}") from error
@@ -328,7 +338,7 @@ class Opener:
 
     async def _fork(self, slot: Slot, owner: Owner, key: Key, origin: Origin, keeps_open: bool) -> None:
         await owner.insist(owner.load)
-        runner, held = self._settings.runner, await held_since(self._store, key, owner.state)
+        runner, held = self._settings.runner, await held_since(self._store, key, owner.state, self._slots.get(key))
         begun = await owner.take(first_facts.forked(slot.key, origin, owner, runner, keeps_open=keeps_open, held=held))
         bound = await self._bound(slot, owner)
         if bound is None:

@@ -14,7 +14,7 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from windlass.events.stored.record import SALT_BYTES, stored_text
-from windlass.tools.planes.stops import StoppableTask
+from windlass.tools.planes.task_stops import StoppableTask
 
 from . import liveness
 

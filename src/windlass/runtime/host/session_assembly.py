@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Coroutine
-from typing import Any, Protocol
+from collections.abc import Callable
 
 from windlass.events.base import Event
 from windlass.events.live import HookStarted
-from windlass.kernel.effects import BeginOccurrence, ComputeTimes
+from windlass.kernel.parts.tools import gate
 from windlass.runtime.bind.bound_agent import Bound
 from windlass.runtime.context.archive import LogArchive
-from windlass.runtime.context.archive_pager import Pager
 from windlass.runtime.drive.driver import Driver
-from windlass.runtime.drive.effect_outcome import Done
 from windlass.runtime.drive.jobs import Jobs
 from windlass.runtime.drive.model_calls import ModelCalls
 from windlass.runtime.drive.people import People
@@ -21,28 +18,21 @@ from windlass.runtime.drive.performer import Performer
 from windlass.runtime.drive.tool_calls import ToolCalls
 from windlass.runtime.drive.tool_runner import ToolRunners
 from windlass.runtime.drive.tool_session import SessionSeat
-from windlass.runtime.flows.node_work import NodeWork
-from windlass.runtime.hooks.committed_events import CommittedEvents
+from windlass.runtime.hooks.committed_events import POINTS_BELOW, CommittedEvents, EventsBelow
 from windlass.runtime.hooks.hook import Hook, Moment
 from windlass.runtime.hooks.hook_runner import HookRunner
 from windlass.runtime.hooks.observers import Observers
 from windlass.runtime.hooks.session_hooks import SessionHooks
-from windlass.runtime.machines.state_work import StateWork
 from windlass.runtime.owner.owner import Owner
 from windlass.runtime.trees.session_children import Trees
-from windlass.runtime.trees.session_worktree import SessionWorktree
 from windlass.runtime.workspace.session_instructions import SessionInstructions
+from windlass.store.base import Key
 from windlass.tools.planes.threads import Threads
 
 from .host_settings import HostSettings
 from .ports import Ports
+from .rare_hands import RareHands, SharedHands
 from .slot import Driven
-
-
-class Occurs(Protocol):
-    """What performs the effects of schedules."""
-
-    def perform(self, owner: Owner, effect: ComputeTimes | BeginOccurrence) -> Coroutine[Any, Any, Done]: ...
 
 
 class Assembly:
@@ -59,17 +49,26 @@ class Assembly:
     ) -> None:
         self._ports = ports
         self._tools = tools
-        self._archive = archive
         self._hook_threads = hook_threads
         self._approver = settings.approver
-        self._children = settings.children
-        self._trees = trees
-        self.occurrences: Occurs | None = None
-        """What begins the occurrences of schedules; it opens sessions, so it is put here once there is an opener."""
+        self._slots = trees.slots
+        self.shared = SharedHands(archive, trees, settings.children)
+        self._sent = trees.nudge if settings.children is None else None
 
-    def _occurrences(self, owner: Owner, effect: ComputeTimes | BeginOccurrence) -> Coroutine[Any, Any, Done]:
-        assert self.occurrences is not None, "the host is put together"
-        return self.occurrences.perform(owner, effect)
+    def _hooks_of(self, key: Key) -> SessionHooks | None:
+        """The hooks of a session that is driven here."""
+        driven = self._slots.driven_at(key)
+        return driven.driver.performer.hooks if driven is not None else None
+
+    def _watched(self, key: Key) -> bool:
+        """Whether a session above one hears of those below it."""
+        above = key.session.rpartition("~")[0]
+        while above:
+            hooks = self._hooks_of(Key(key.tenant, above))
+            if hooks is not None and not POINTS_BELOW.isdisjoint(hooks.current.points):
+                return True
+            above = above.rpartition("~")[0]
+        return False
 
     def driven(self, owner: Owner, bound: Bound, instructions: SessionInstructions, begun: list[Event]) -> Driven:
         """A session ready to be driven. `begun` is what was put on record when it was taken: its hooks hear of it
@@ -84,31 +83,45 @@ class Assembly:
             instructions,
             born,
             bound.options.sandbox,
-            read_only=bound.options.isolation == "read_only",
+            read_only=bound.options.isolation == "read_only" or gate.only_reads(bound.options.specialist),
         )
-        pager = Pager(owner, bound.agent.archive, self._archive)
         hooks = SessionHooks(owner, bound.local_code, own)
         jobs = Jobs(owner, tools.jobs, hooks)
+        rare = RareHands(owner, bound, hooks, self.shared)
+        owner.on_sent = self._sent
         performer = Performer(
             bound,
             hooks,
             ModelCalls(owner, bound, hooks),
-            ToolCalls(owner, bound, tools, seat, hooks, pager, jobs, self._trees.submission(owner)),
+            ToolCalls(owner, bound, tools, seat, hooks, jobs, rare),
             People(owner, bound.agent.approver or self._approver, hooks),
-            pager,
-            self._children or self._trees.of(owner, bound),
             jobs,
-            functools.partial(self._occurrences, owner),
-            NodeWork(owner, bound, hooks),
-            SessionWorktree(owner, bound).perform,
-            StateWork(owner, bound, hooks),
+            rare,
         )
         if bound.agent.hooks or bound.local_code.hooks:
             owner.on_committed = CommittedEvents(hooks).tell
+        if owner.state.parent_id is not None and self._watched(owner.key):
+            owner.on_committed = both(owner.on_committed, EventsBelow(owner, self._hooks_of).tell)
+        if owner.on_committed is not None:
             owner.on_committed(begun)
         driver = Driver(owner, performer, clients=bound.local_code.clients)
         seat.driver = driver
-        return Driven(owner, driver, instructions, tools)
+        return Driven(owner, driver, instructions, tools, seat)
+
+
+def both(
+    first: Callable[[list[Event]], None] | None, second: Callable[[list[Event]], None]
+) -> Callable[[list[Event]], None]:
+    """Tells one and then the other."""
+    if first is None:
+        return second
+    before = first
+
+    def tell(events: list[Event]) -> None:
+        before(events)
+        second(events)
+
+    return tell
 
 
 def announced(owner: Owner, hook: Hook, moment: Moment) -> None:

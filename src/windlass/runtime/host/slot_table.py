@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from windlass.runtime.streams.shared_buffer import Allowance
 from windlass.runtime.streams.subscribers import Subscription
 from windlass.runtime.workspace.folder import FOLDERS_KEPT_MAX, Folder
 from windlass.store.base import Key
@@ -59,6 +60,8 @@ class Slots:
         self.draining = False
         """Whether the process is about to end: what has begun is finished, and nothing is taken up."""
         self._table: dict[Key, Slot] = {}
+        self._allowance = Allowance()
+        """What may be kept for the slow readers of all sessions together."""
         self.driven = Line()
         self.resting = Line()
         """Driven sessions whose task has ended, kept open for their next command."""
@@ -77,7 +80,7 @@ class Slots:
         """The slot of a session, made if there is none. Use it before the next await, or hold it by `locked`."""
         slot = self._table.get(key)
         if slot is None:
-            slot = self._table[key] = Slot(key, closed=self.closed)
+            slot = self._table[key] = Slot(key, self._allowance, closed=self.closed)
         return slot
 
     def get(self, key: Key) -> Slot | None:
@@ -86,9 +89,15 @@ class Slots:
 
     def asked_for(self, key: Key) -> bool:
         """Whether a session was asked for by name, or one above it was."""
+        return any(slot.asked_for for slot in self._upwards(key))
+
+    def _upwards(self, key: Key) -> Iterator[Slot]:
+        """The slots of a session and of those above it, as far as there are any."""
         pieces = key.session.split("~")
-        above = (Key(key.tenant, "~".join(pieces[:end])) for end in range(len(pieces), 0, -1))
-        return any(slot is not None and slot.asked_for for slot in map(self._table.get, above))
+        for end in range(len(pieces), 0, -1):
+            slot = self._table.get(Key(key.tenant, "~".join(pieces[:end])))
+            if slot is not None:
+                yield slot
 
     def driven_at(self, key: Key) -> Driven | None:
         """What drives a session here, if anything does."""
@@ -180,6 +189,10 @@ class Slots:
         for oldest in self.parked.beyond(PARKED_MAX):
             oldest.parked = ""
             self.forget(oldest)
+        for above in self._upwards(key):  # whoever waits for one of them may wait for this one
+            if above.driven is not None:
+                above.driven.owner.rest.tell()
+                above.hub.look()
 
     def paused(self) -> dict[Key, str]:
         """The sessions that wait for room in the store, each with what it says."""

@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.tools.jobs.job_host import JobEnd, JobOutput
 from windlass.tools.processes.process_tree import START_FIELD, all_processes, boot, mark_of, marked, stat_of
 
-from .supervisor import SEGMENT_BYTES, segment
+from .job_supervisor import SEGMENT_BYTES, segment
 
 SESSION_FIELD = 3
 KILL_ROUNDS = 100
@@ -80,18 +81,18 @@ class JobFolder:
 
     def end(self) -> JobEnd | None:
         """How the job ended, if its supervisor has said so."""
-        found = self._json("end.json")
-        if not found or found.get("token") != self.token:
+        report = self._json("end.json")
+        if not report or report.get("token") != self.token:
             return None
         try:
-            return msgspec.convert(found, JobEnd)
+            return known_types.convert(report, JobEnd)
         except msgspec.ValidationError:
             return JobEnd(status="lost")
 
     def supervisor(self) -> int | None:
         """The number of the supervisor's process, if that is still the very process."""
-        found = self._json("supervisor.json")
-        return _living(found) if found.get("token") == self.token else None
+        process = self._json("supervisor.json")
+        return _living(process) if process.get("token") == self.token else None
 
     def stop(self, reason: str) -> None:
         """Has the job end. The first reason that was given stands; without room to write it down the job ends with
@@ -126,17 +127,17 @@ class JobFolder:
         supervisor."""
         token, job = self.token, self._json("supervisor.json").get("job")
         seen = self._json("processes.json").get("processes")
-        found = {_living(process) for process in [job, *(seen if isinstance(seen, list) else ())]}
+        pids = {_living(process) for process in [job, *(seen if isinstance(seen, list) else ())]}
         session = _session_of(job)
         if token:
-            found.update(marked(mark_of(token)))
+            pids.update(marked(mark_of(token)))
         for pid in all_processes():
             fields = stat_of(pid)
             if fields is None or fields[0] in "ZX":
                 continue
             if fields[SESSION_FIELD] == session or (token and f"WINDLASS_JOB={token}".encode() in _environment(pid)):
-                found.add(pid)
-        return [pid for pid in found if pid is not None and pid not in (os.getpid(), self.supervisor())]
+                pids.add(pid)
+        return [pid for pid in pids if pid is not None and pid not in (os.getpid(), self.supervisor())]
 
     # --- what it printed ---
 
@@ -178,10 +179,10 @@ class JobFolder:
     def _json(self, name: str) -> dict[str, Any]:
         try:
             with open(os.path.join(self.path, name), encoding="utf-8") as file:
-                found = json.load(file)
+                document = json.load(file)
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return document if isinstance(document, dict) else {}
 
     def _write(self, name: str, text: str) -> None:
         part = os.path.join(self.path, f".{name}.{os.getpid()}")

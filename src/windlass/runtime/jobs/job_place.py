@@ -12,12 +12,12 @@ STATE_VARIABLE = "XDG_STATE_HOME"
 DIGEST_CHARS = 16
 
 
-def place_for_store(store: str) -> str:
-    """The folder for the jobs of a store, by where the store is."""
+def place_for_store(store: str, what: str = "jobs") -> str:
+    """The folder for the jobs of a store, or for something else of it, by where the store is."""
     scheme, _, rest = store.partition(":")
     whole = os.path.realpath(rest if rest and scheme in ("sqlite", "jsonl") else store)
     plain = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "_-") else "_" for sign in _stem(whole))
-    return os.path.join(state_folder(), "windlass", "jobs", f"{plain[:40]}-{digest(whole)}")
+    return os.path.join(state_folder(), "windlass", what, f"{plain[:40]}-{digest(whole)}")
 
 
 def digest(text: str) -> str:

@@ -18,11 +18,12 @@ from typing import Any
 
 from windlass.events.errors import UsageError
 from windlass.events.stored.known_secrets import SECRETS
+from windlass.events.values.ids import JOB_ID
 from windlass.tools.context import ToolError
 from windlass.tools.jobs.job_host import Born, JobEnd, JobHosts, JobOutput, JobsFull, StopReason
 from windlass.tools.sandboxes.sandbox import Launch
 
-from . import supervisor
+from . import job_supervisor
 from .job_folder import JobFolder
 from .job_place import digest, make_private, place_for_store
 from .supervisor_start import spawned
@@ -35,9 +36,9 @@ FOLDERS_MAX = 48
 """Folders of one session; those of the oldest jobs that have ended are removed beyond it."""
 LOOK_S = 0.2
 """How often the end of a job is looked for, on systems that do not tell."""
-ENDING_S = supervisor.GRACE_S + supervisor.KILL_S + 1.0
+ENDING_S = job_supervisor.GRACE_S + job_supervisor.KILL_S + 1.0
 """How long the supervisor of a job that is told to end may take, before it is killed and its job with it."""
-JOB_ID = re.compile(r"j[0-9]{1,15}\.[0-9]{1,6}", re.ASCII)
+JOB_NAME = re.compile(JOB_ID, re.ASCII)
 
 
 class LocalJobs:
@@ -106,7 +107,7 @@ class SessionJobs:
 
     def folder(self, job_id: str) -> JobFolder:
         """Where a job is."""
-        if not JOB_ID.fullmatch(job_id):
+        if not JOB_NAME.fullmatch(job_id):
             raise UsageError(f"{job_id!r} is no id of a job")
         if not self._name:
             raise UsageError("the log of a session says which its jobs are, and nobody has asked it")
@@ -117,9 +118,9 @@ class SessionJobs:
         if not self._name or not self._jobs.is_used():
             return []
         try:
-            with os.scandir(self._jobs.path(self._name)) as found:
+            with os.scandir(self._jobs.path(self._name)) as listing:
                 jobs = [
-                    entry for entry in found if JOB_ID.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+                    entry for entry in listing if JOB_NAME.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
                 ]
                 entries = [(entry.stat(follow_symlinks=False).st_mtime_ns, entry.name) for entry in jobs]
         except OSError:

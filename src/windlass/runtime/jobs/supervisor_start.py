@@ -10,11 +10,11 @@ import signal
 import sys
 import time
 
-from . import supervisor
+from . import job_supervisor
 
 START_S = 30.0
 """How long a supervisor may take to say that its job runs."""
-SCRIPT = os.path.abspath(supervisor.__file__)
+SCRIPT = os.path.abspath(job_supervisor.__file__)
 
 
 def spawned(folder: str, spec: dict[str, object]) -> tuple[int, int, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import Refused, UsageError
 from windlass.events.trees.machines import MachineReceived
 from windlass.events.values.blocks import JsonObject
@@ -27,9 +28,9 @@ def wrong_with(state: State, tool: str, args: JsonObject) -> tuple[str, ...]:
     """What is wrong with a call of a machine's tools; empty if nothing is."""
     try:
         if tool == "create_machine":
-            return _created(msgspec.convert(args, CreateArgs))
+            return _created(known_types.convert(args, CreateArgs))
         if tool == "select_state":
-            return _selected(state, msgspec.convert(args, SelectArgs))
+            return _selected(state, known_types.convert(args, SelectArgs))
     except (msgspec.ValidationError, UsageError) as error:
         return (str(error),)
     return ()
@@ -46,7 +47,7 @@ def _created(args: CreateArgs) -> tuple[str, ...]:
 
 def _incomplete(spec: MachineSpec) -> list[str]:
     """What a model left out: a builder or a file would not have let it."""
-    found = []
+    problems = []
     for one in spec.states:
         missing = {
             "agent": not one.prompt and "prompt",
@@ -57,8 +58,8 @@ def _incomplete(spec: MachineSpec) -> list[str]:
             "terminal": False,
         }[one.kind]
         if missing:
-            found.append(f"{one.name}: it needs {missing}")
-    return found
+            problems.append(f"{one.name}: it needs {missing}")
+    return problems
 
 
 def _selected(state: State, args: SelectArgs) -> tuple[str, ...]:

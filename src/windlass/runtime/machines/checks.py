@@ -27,19 +27,19 @@ def problems_of(spec: MachineSpec, *, by_model: bool = False, unread: bool = Fal
     """All that is wrong with a machine; empty if it can be gone through. `unread`: some of its states could not be
     read, so that nothing is said of the ways between them."""
     names = [one.name for one in spec.states]
-    found = list(_names(names))
-    if found:
-        return found
+    problems = list(_names(names))
+    if problems:
+        return problems
     by_name = {one.name: one for one in spec.states}
     if spec.first not in by_name:
-        found.append(f"first: there is no state {spec.first!r}{_meant(spec.first, by_name)}")
+        problems.append(f"first: there is no state {spec.first!r}{_meant(spec.first, by_name)}")
     for one in spec.states:
-        found += [f"{one.name}: {told}" for told in _state(one, by_name, by_model=by_model)]
+        problems += [f"{one.name}: {told}" for told in _state(one, by_name, by_model=by_model)]
     if unread:
-        return found
+        return problems
     if not any(one.kind == "terminal" and one.outcome == "completed" for one in spec.states):
-        found.append("it has no end at which its work is done: add a terminal with outcome 'completed'")
-    return found or list(_ways(spec, by_name))
+        problems.append("it has no end at which its work is done: add a terminal with outcome 'completed'")
+    return problems or list(_ways(spec, by_name))
 
 
 def _names(names: list[str]) -> Iterator[str]:
@@ -166,13 +166,13 @@ def _leads(one: MachineState, states: dict[str, MachineState]) -> set[str]:
 
 
 def _closure(begin: list[str], leads: Mapping[str, set[str]]) -> set[str]:
-    found, line = set(begin), list(begin)
+    closure, line = set(begin), list(begin)
     while line:
         for name in leads[line.pop()]:
-            if name not in found:
-                found.add(name)
+            if name not in closure:
+                closure.add(name)
                 line.append(name)
-    return found
+    return closure
 
 
 def _meant(name: str, states: Mapping[str, MachineState]) -> str:

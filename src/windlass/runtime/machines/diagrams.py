@@ -7,8 +7,8 @@ from xml.sax.saxutils import escape
 
 from windlass.events.values.machines import MachineSpec, MachineState
 from windlass.kernel.parts.machines.states import follow
-from windlass.runtime.flows.diagrams.links import COLOURS, PLAIN, Link, short
-from windlass.runtime.flows.diagrams.svg import FONT, GAP_X, GAP_Y, HEIGHT, MARGIN, WIDTH, ordered
+from windlass.runtime.diagrams.boxes import COLOURS, PLAIN, Link, short
+from windlass.runtime.diagrams.svg import FONT, GAP_X, GAP_Y, HEIGHT, MARGIN, WIDTH, ordered
 
 SHAPES = {
     "poll": ("([", "])"),
@@ -21,19 +21,21 @@ SHAPES = {
 CURRENT = "working"
 LOOP_ROOM = 60
 """Room at the right for the ways that lead back."""
+LANE, LANES = 6, 7
+"""How far from each other they go up there, and how many beside each other."""
 
 
 def links_of(spec: MachineSpec) -> list[Link]:
     """The ways between states that are written down. Of a state that any may follow, only its failure is drawn."""
     states = {one.name: one for one in spec.states}
-    found = []
+    links = []
     for one in spec.states:
         if one.kind == "terminal":
             continue
-        found += [Link(one.name, name) for name in follow(one, states)] if one.next else []
+        links += [Link(one.name, name) for name in follow(one, states)] if one.next else []
         if one.on_failure and one.on_failure not in one.next:
-            found.append(Link(one.name, one.on_failure, "failed", True))
-    return found
+            links.append(Link(one.name, one.on_failure, "failed", True))
+    return links
 
 
 def described(one: MachineState) -> str:
@@ -90,7 +92,7 @@ def svg(spec: MachineSpec, current: str = "") -> str:
         "<defs><marker id='arrow' viewBox='0 0 8 8' refX='7' refY='4' markerWidth='7' markerHeight='7' orient='auto'>"
         "<path d='M0,0 L8,4 L0,8 z' fill='#666'/></marker></defs>"
     )
-    drawn = [_line(link, places) for link in links]
+    drawn = [_line(link, places, width - MARGIN - number % LANES * LANE) for number, link in enumerate(links)]
     drawn += [_box(one, places[one.name], filled=one.name == current) for one in spec.states]
     return "\n".join([head, arrow, f"<rect width='{width}' height='{height}' fill='#fff'/>", *drawn, "</svg>"]) + "\n"
 
@@ -117,18 +119,30 @@ def _place(number: int, row: int, names: Sequence[str], width: int) -> tuple[int
     return (width - LOOP_ROOM - taken) // 2 + number * (WIDTH + GAP_X), MARGIN + row * (HEIGHT + GAP_Y)
 
 
-def _line(link: Link, places: dict[str, tuple[int, int]]) -> str:
+def _line(link: Link, places: dict[str, tuple[int, int]], lane: int) -> str:
+    """A line from state to state. One that leads back stays at the right of both if nothing else stands there, else it
+    goes around all states: below its own row, up the lane at the side, and into what it leads to from above."""
     (x1, y1), (x2, y2) = places[link.source], places[link.target]
     dashes = " stroke-dasharray='4 3'" if link.optional else ""
     if y2 > y1:
         x1, y1, x2 = x1 + WIDTH // 2, y1 + HEIGHT, x2 + WIDTH // 2
         bend = (y2 - y1) // 2
         path = f"M{x1},{y1} C{x1},{y1 + bend} {x2},{y2 - bend} {x2},{y2}"
+    elif y1 == y2 or any(x > min(x1, x2) and y2 <= y <= y1 for x, y in _others(link, places)):
+        x1, y1, x2 = x1 + WIDTH // 2, y1 + HEIGHT, x2 + WIDTH // 2
+        below, above = y1 + MARGIN, y2 - MARGIN
+        path = (
+            f"M{x1},{y1} C{x1},{below} {lane},{below} {lane},{y1} L{lane},{y2} C{lane},{above} {x2},{above} {x2},{y2}"
+        )
     else:
+        side = max(x1, x2) + WIDTH + LOOP_ROOM - 16
         x1, x2, middle1, middle2 = x1 + WIDTH, x2 + WIDTH, y1 + HEIGHT // 2, y2 + HEIGHT // 2
-        side = max(x1, x2) + LOOP_ROOM - 16
         path = f"M{x1},{middle1} C{side},{middle1} {side},{middle2} {x2},{middle2}"
     return f"<path d='{path}' fill='none' stroke='#666' marker-end='url(#arrow)'{dashes}/>"
+
+
+def _others(link: Link, places: dict[str, tuple[int, int]]) -> list[tuple[int, int]]:
+    return [place for name, place in places.items() if name not in (link.source, link.target)]
 
 
 def _box(one: MachineState, place: tuple[int, int], *, filled: bool) -> str:

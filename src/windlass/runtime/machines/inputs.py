@@ -53,15 +53,15 @@ def stands_alone(word: str) -> bool:
 
 def value_at(given: JsonObject, path: str) -> Any:
     """A value of the input, by its path. Raises `KeyError`."""
-    found: Any = given
+    part: Any = given
     for step in path.split("."):
-        if isinstance(found, list) and step.isdigit() and int(step) < len(found):
-            found = found[int(step)]
-        elif isinstance(found, dict) and step in found:
-            found = found[step]
+        if isinstance(part, list) and step.isdigit() and int(step) < len(part):
+            part = part[int(step)]
+        elif isinstance(part, dict) and step in part:
+            part = part[step]
         else:
             raise KeyError(path)
-    return found
+    return part
 
 
 def as_text(value: Any) -> str:
@@ -72,11 +72,11 @@ def as_text(value: Any) -> str:
 def filled(text: str, given: JsonObject) -> str:
     """A prompt or a question with the values that it speaks of. Raises `KeyError` for one that is not there."""
 
-    def put(found: re.Match[str]) -> str:
-        if found[1]:
-            return f"{{{found[1]}}}"
-        known = found[2].startswith("input.")
-        return as_text(value_at(given, found[2].partition(".")[2])) if known else found[0]
+    def put(match: re.Match[str]) -> str:
+        if match[1]:
+            return f"{{{match[1]}}}"
+        known = match[2].startswith("input.")
+        return as_text(value_at(given, match[2].partition(".")[2])) if known else match[0]
 
     return SPOKEN.sub(put, text)
 
@@ -88,10 +88,10 @@ def arguments(command: tuple[str, ...], given: JsonObject) -> list[str]:
 
 def environment(given: JsonObject) -> dict[str, str]:
     """The input as environment variables: each value by its name, and the whole as JSON."""
-    found = {WHOLE_INPUT: as_text(given)}
+    variables = {WHOLE_INPUT: as_text(given)}
     for name, value in given.items():
-        found[OF_INPUT + NOT_IN_NAMES.sub("_", name.upper())] = as_text(value)
-    kept = {name: value for name, value in found.items() if "\0" not in value}
+        variables[OF_INPUT + NOT_IN_NAMES.sub("_", name.upper())] = as_text(value)
+    kept = {name: value for name, value in variables.items() if "\0" not in value}
     return kept if sum(map(len, kept.values())) <= ENVIRONMENT_CHARS_MAX else {}
 
 
@@ -128,14 +128,14 @@ async def input_of(moved: MachineMoved, event_at: EventAt) -> JsonObject:
     """The input of a visit: as it was given, or the one before with what the last state gave."""
     if moved.body is not None:
         return moved.body.input
-    found: JsonObject = {}
+    visit_input: JsonObject = {}
     if moved.base_seq is not None:
         base = await event_at(moved.base_seq)
         if isinstance(base, MachineReceived | MachineComputed) and base.body is not None:
-            found = dict(base.body.input)
+            visit_input = dict(base.body.input)
     if moved.output_seq is not None:
-        found |= output_in(await event_at(moved.output_seq))
-    return found
+        visit_input |= output_in(await event_at(moved.output_seq))
+    return visit_input
 
 
 def output_in(event: Any) -> JsonObject:

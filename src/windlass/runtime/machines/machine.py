@@ -57,16 +57,16 @@ class Machine:
             return ["name: a text of 1 to 100 characters is wanted"]
         if isinstance(self.states, str | Mapping) or not all(isinstance(one, Draft) for one in self.states):
             return ["states: a list is wanted, of states that windlass.machines makes"]
-        found = []
+        problems = []
         for field in ("visits_max", "quick_polls_max"):
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                found.append(f"{field}: a number of at least 1 is wanted, not {value!r}")
-        return found
+                problems.append(f"{field}: a number of at least 1 is wanted, not {value!r}")
+        return problems
 
     def _read(self, problems: list[str]) -> MachineSpec:
-        """The definition; an end stands for each state that cannot be read."""
-        states = [read(draft, problems) or MachineState(name=draft.name, kind="terminal") for draft in self.states]
+        """The definition; an end stands for each state that cannot be read, with the ways out of it that can be."""
+        states = [read(draft, problems) or _unread(draft) for draft in self.states]
         first = self.first or (self.states[0].name if self.states else "")
         return MachineSpec(
             name=self.name,
@@ -81,6 +81,18 @@ class Machine:
     def spec(self) -> MachineSpec:
         """The definition as the log keeps it."""
         return self._read([])
+
+
+def _unread(draft: Draft) -> MachineState:
+    """What is known of a state that cannot be read: where it leads."""
+    follow, failed = draft.fields.get("next", ()), draft.fields.get("on_failure", "")
+    names = [follow] if isinstance(follow, str) else follow if isinstance(follow, list | tuple) else []
+    return MachineState(
+        name=draft.name,
+        kind="terminal",
+        next=tuple(name for name in names if isinstance(name, str)),
+        on_failure=failed if isinstance(failed, str) else "",
+    )
 
 
 AUTO = "auto"

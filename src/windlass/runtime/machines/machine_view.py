@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -17,12 +18,13 @@ from windlass.events.trees.machines import (
     MachineMoved,
 )
 from windlass.events.values.machines import MachineSpec
+from windlass.kernel.owed import waiting_words
 from windlass.kernel.parts.machines.states import Machine
 from windlass.kernel.parts.machines.states import next_wake_ms as wakes_at
 from windlass.kernel.state import State
 from windlass.runtime.streams.log_reader import LogReader
 from windlass.runtime.streams.record import Record
-from windlass.store.base import Key
+from windlass.store.base import Key, Store
 
 from .inputs import output_in, said_in
 
@@ -81,13 +83,27 @@ class MachineView(msgspec.Struct, frozen=True, kw_only=True):
         return [step.state for step in self.history if step.kind == "moved"]
 
 
+async def stored_view(store: Store, key: Key) -> tuple[MachineView | None, tuple[str, ...]]:
+    """The machine of a stored session as it stands now, and what its session waits for from people, in words."""
+    log = LogReader(store)
+    state = (await log.fold(key)).state
+    return await view_at(log, key, state), waiting_words(state)
+
+
 async def view_at(log: LogReader, key: Key, state: State) -> MachineView | None:
     """The machine of a session as it stands in a state of it; None if it has none."""
+    if state.machine.spec is None and state.machine.given is None:
+        return None
+    return view_of(state, [record async for record in log.records(key, until=state.seq)])
+
+
+def view_of(state: State, records: Sequence[Record]) -> MachineView | None:
+    """The same, given the records up to there."""
     machine = state.machine
     spec = machine.spec or machine.given
     if spec is None:
         return None
-    steps = await steps_until(log, key, state.seq)
+    steps = steps_in(records)
     moved = next((step for step in reversed(steps) if step.kind == "moved"), None)
     return MachineView(
         name=spec.name,
@@ -109,14 +125,13 @@ def _progress(machine: Machine) -> dict[str, StateProgress]:
     return {name: StateProgress(**msgspec.structs.asdict(one)) for name, one in machine.progress.items()}
 
 
-async def steps_until(log: LogReader, key: Key, seq: int) -> list[Step]:
-    """Every step of a session's machines, up to a seq."""
+def steps_in(records: Sequence[Record]) -> list[Step]:
+    """Every step of a session's machines among its records."""
     steps: list[Step] = []
     wanted: dict[int, int] = {}
     """Where in the list what stands at a seq belongs; outputs come before the step that names them."""
-    said: dict[int, Any] = {}
     partial = ""
-    async for record in log.records(key, until=seq):
+    for record in records:
         event = record.event
         if isinstance(event, InterruptReceived | CancelReceived):
             partial = (event.body.output or event.body.text) if event.body is not None else ""
@@ -126,14 +141,11 @@ async def steps_until(log: LogReader, key: Key, seq: int) -> list[Step]:
             steps.append(step)
             if isinstance(event, MachineLeft) and event.output_seq is not None:
                 wanted[event.output_seq] = len(steps) - 1
-    if wanted:
-        async for record in log.records(key, until=seq):
-            if record.seq in wanted:
-                said[record.seq] = output_in(record.event) if said_in(record.event) is not None else None
-    for at, place in wanted.items():
-        value = said.get(at)
-        plain = value["output"] if isinstance(value, dict) and set(value) == {"output"} else value
-        steps[place] = msgspec.structs.replace(steps[place], output=plain)
+    for record in records if wanted else ():
+        if (place := wanted.get(record.seq)) is not None:
+            value = output_in(record.event) if said_in(record.event) is not None else None
+            plain = value["output"] if isinstance(value, dict) and set(value) == {"output"} else value
+            steps[place] = msgspec.structs.replace(steps[place], output=plain)
     return steps
 
 

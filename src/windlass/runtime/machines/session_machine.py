@@ -56,10 +56,10 @@ class SessionMachine:
 
     async def view(self) -> MachineView:
         """Where it stands. Raises `UsageError` if the session has none."""
-        found = await view_at(LogReader(self.session.runtime.store), self.session.key, await self.session.state())
-        if found is None:
+        view = await view_at(LogReader(self.session.runtime.store), self.session.key, await self.session.state())
+        if view is None:
             raise UsageError(f"session {self.session.session_id!r} has no state machine")
-        return found
+        return view
 
     async def history(self) -> tuple[Step, ...]:
         """Every step that it took."""

@@ -8,8 +8,10 @@ from typing import Any, get_args
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import UsageError
 from windlass.events.values.machines import MachineOutcome, MachineState, StateKind
+from windlass.tools.types.wrong_fields import wrong_field
 
 from .drafts import Draft
 from .durations import milliseconds, moment
@@ -98,6 +100,12 @@ def _timed(where: str, given: Mapping[str, Any], problems: list[str]) -> dict[st
 def _converted(where: str, draft: Draft, plain: dict[str, Any], problems: list[str]) -> MachineState | None:
     if isinstance(plain.get("next"), str):
         plain["next"] = [plain["next"]]
+    if isinstance(plain.get("next"), Mapping):
+        problems.append(
+            f"{where}: next is a list of states, such as [review, merge]: one follows by itself, of several the "
+            "agent chooses one (behind a park a person); what follows a failure is 'on_failure'"
+        )
+        return None
     if isinstance(plain.get("command"), str):
         problems.append(
             f"{where}: a command is a list, so that no shell reads it: ['sh', '-c', …] is one, with the input in "
@@ -105,7 +113,7 @@ def _converted(where: str, draft: Draft, plain: dict[str, Any], problems: list[s
         )
         return None
     try:
-        return msgspec.convert({"name": draft.name, "kind": draft.kind, **plain}, MachineState)
+        return known_types.convert({"name": draft.name, "kind": draft.kind, **plain}, MachineState)
     except msgspec.ValidationError as error:
-        problems.append(f"{where}: {error}")
+        problems.append(f"{where}: {wrong_field(error, MachineState)}")
         return None

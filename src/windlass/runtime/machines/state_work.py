@@ -12,6 +12,7 @@ from windlass.events.values.blocks import JsonObject
 from windlass.events.values.machines import MachineState
 from windlass.kernel.effects import ComputeState
 from windlass.models.tokens import estimate_text
+from windlass.runtime.bind.prepared_calls import looks_aside, prepared_call
 from windlass.runtime.drive.effect_outcome import Done
 
 from .inputs import arguments, environment, filled, input_of, unfit
@@ -71,8 +72,8 @@ class StateWork:
     def _call(self, tool: str, args: dict[str, Any]) -> NodeCall:
         """A call with what the gate needs to know; one that hooks or a sandbox must look at is prepared later."""
         state = self._owner.state
-        aside = self._bound.looks_aside(state, tool) or bool(self._hooks.current.at("before_tool", tool))
-        prepared = None if aside else self._bound.prepared(state, tool, args, None)
+        aside = looks_aside(self._bound, state, tool) or bool(self._hooks.current.at("before_tool", tool))
+        prepared = None if aside else prepared_call(self._bound, state, tool, args, None)
         return NodeCall(tool=tool, args=args, prepared=prepared)
 
 

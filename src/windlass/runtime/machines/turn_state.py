@@ -4,6 +4,7 @@ It is a reading of the log: of the whole, or as it was at any terminal."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,13 +13,15 @@ from windlass.events.commands import PromptReceived, QueueEdited
 from windlass.events.runs import RunCancelled, RunCompleted, RunFailed, RunInterrupted, Terminal
 from windlass.events.values.blocks import Text
 from windlass.events.values.items import AssistantItem, CallPart, HistoryItem, ResultItem
+from windlass.events.values.setup import Task
 from windlass.kernel.owed import word_for
 from windlass.kernel.render import render
 from windlass.kernel.state import State
 from windlass.runtime.streams.log_reader import LogReader
+from windlass.runtime.streams.record import Record
 from windlass.store.base import Key
 
-from .machine_view import MachineView, Step, view_at
+from .machine_view import MachineView, Step, view_of
 
 if TYPE_CHECKING:
     from windlass.runtime.api.session import Session
@@ -45,32 +48,44 @@ async def turn_state(session: Session, at: int | None = None) -> dict[str, Any]:
     store, key = session.runtime.store, session.key
     log = LogReader(store)
     state = (await log.fold(key)).state if at is None else await log.state_at(key, at)
-    events = {record.seq: record.event async for record in log.records(key, until=state.seq)}
-    last = next((event for event in reversed(list(events.values())) if isinstance(event, Terminal)), None)
-    found: dict[str, Any] = {
-        "status": _status(state, last),
+    records = [record async for record in log.records(key, until=state.seq)]
+    return {**turn_state_of(state, records), "queuedCommands": await _unfolded(session, key)}
+
+
+def turn_state_of(state: State, records: Sequence[Record]) -> dict[str, Any]:
+    """The same of a state, given the records up to there; what is accepted and on no record yet is not among it."""
+    events = {record.seq: record.event for record in records}
+    last = next((record.event for record in reversed(records) if isinstance(record.event, Terminal)), None)
+    status = _status(state, last)
+    messages = [_message(item) for item in render(state, events.__getitem__)]
+    plain_state: dict[str, Any] = {
+        "status": status,
         "mode": _mode(state),
         "options": _options(state),
-        "agent": {
-            "status": _status(state, last),
-            "messages": [_message(item) for item in render(state, events.__getitem__)],
-        },
+        "agent": {"status": status, "messages": messages},
     }
-    machine = await view_at(log, key, state)
+    machine = view_of(state, records)
     if machine is not None and machine.status != "none":
-        found["stateMachine"] = _machine(machine)
+        plain_state["stateMachine"] = _machine(machine)
     if state.task.current.todos:
-        found["todos"] = [
-            {"id": todo.todo_id, "content": todo.content, "status": todo.status} for todo in state.task.current.todos
-        ]
-    found["followUpQueue"] = [_queued(events, state, seq) for seq in state.queue.waiting]
-    found["queuedCommands"] = await _unfolded(session, key)
-    return found
+        plain_state["todos"] = todos_of(state.task.current)
+    plain_state["followUpQueue"] = [queued_text(events, state, seq) for seq in state.queue.waiting]
+    plain_state["queuedCommands"] = []
+    return plain_state
+
+
+def todos_of(task: Task) -> list[dict[str, Any]]:
+    """What is to be done, piece by piece."""
+    return [{"id": todo.todo_id, "content": todo.content, "status": todo.status} for todo in task.todos]
 
 
 def _status(state: State, last: Terminal | None) -> str:
     word = word_for(state)
-    return STATUS.get(word) or ENDED.get(type(last), "completed") if last is not None else STATUS.get(word, "completed")
+    if word in STATUS:
+        return STATUS[word]
+    if state.machine.status == "interrupted":
+        return "interrupted"  # also if it slept then, and no run was there to be interrupted
+    return ENDED.get(type(last), "completed") if last is not None else "completed"
 
 
 def _mode(state: State) -> Any:
@@ -82,10 +97,10 @@ def _mode(state: State) -> Any:
 
 def _options(state: State) -> dict[str, Any]:
     model = state.setup.model
-    found: dict[str, Any] = {"model": model.name}
+    options: dict[str, Any] = {"model": model.name}
     if model.settings is not None and model.settings.thinking is not None:
-        found["thinkingLevel"] = msgspec.to_builtins(model.settings.thinking)
-    return found
+        options["thinkingLevel"] = msgspec.to_builtins(model.settings.thinking)
+    return options
 
 
 def _message(item: HistoryItem) -> dict[str, Any]:
@@ -107,7 +122,7 @@ def _message(item: HistoryItem) -> dict[str, Any]:
 
 def _machine(view: MachineView) -> dict[str, Any]:
     ended = view.status == "ended"
-    found: dict[str, Any] = {
+    machine: dict[str, Any] = {
         "definition": msgspec.to_builtins(view.definition),
         "prompt": view.definition.when,
         "currentState": "interrupted" if view.status == "interrupted" else view.state,
@@ -127,8 +142,8 @@ def _machine(view: MachineView) -> dict[str, Any]:
         "updatedAt": view.updated_ms,
     }
     if ended:
-        found["terminal"] = {"state": view.state, "status": view.outcome, "reason": view.reason}
-    return found
+        machine["terminal"] = {"state": view.state, "status": view.outcome, "reason": view.reason}
+    return machine
 
 
 def _step(step: Step) -> dict[str, Any]:
@@ -136,14 +151,14 @@ def _step(step: Step) -> dict[str, Any]:
     if step.kind == "moved" and step.reactivates:
         name = "state_machine_reactivated"
     told = {"type": name, "at": step.at_ms, "state": step.state, "by": step.by, "reason": step.reason}
-    found = {key: value for key, value in told.items() if value != ""}
+    entry = {key: value for key, value in told.items() if value != ""}
     for key, value in (("input", step.input), ("output", step.output)):
         if value is not None:
-            found[key] = value
-    return found
+            entry[key] = value
+    return entry
 
 
-def _queued(events: dict[int, Any], state: State, seq: int) -> str:
+def queued_text(events: Mapping[int, Any], state: State, seq: int) -> str:
     """The words of a prompt that waits."""
     waiting = state.queue.inputs[seq]
     event = events[waiting.edited_seq if waiting.edited_seq is not None else seq]

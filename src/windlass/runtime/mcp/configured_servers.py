@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 def configured(config: Mcp, place: Place | None) -> tuple[dict[str, McpServer], list[str]]:
     """The servers by name, and what is wrong with those of the workspace. Reads its file, so it is called in a
     thread."""
-    found = {server.name: server for server in config.servers if server.enabled}
+    servers = {server.name: server for server in config.servers if server.enabled}
     if not config.workspace or place is None:
-        return found, []
+        return servers, []
     try:
         more = workspace_servers(place.folder.path, trusted=place.folder.trusted)
     except UsageError as error:
-        return found, [str(error)]
+        return servers, [str(error)]
     twins, told = [], []
     for server in more:
-        if server.enabled and server.name in found:
+        if server.enabled and server.name in servers:
             twins.append(server.name)
         elif server.enabled:
-            found[server.name], passed_over = without_own_word(server)
+            servers[server.name], passed_over = without_own_word(server)
             told += [passed_over] if passed_over else []
     if twins:
         told.append(f"{', '.join(twins)} of the workspace: the agent has a server of that name already")
-    return found, told
+    return servers, told

@@ -10,7 +10,7 @@ from windlass.events.errors import UsageError
 from windlass.events.stored import codec
 from windlass.events.tools.mcp import McpConnected, McpTool
 from windlass.events.tools.toolset import MountReceived
-from windlass.events.values.specs import ToolSpec
+from windlass.events.values.tools import ToolSpec
 from windlass.mcp.offered_tools import SOURCE, recalled
 from windlass.runtime.bind.builtin_tools import CATALOGUE_TOOLS, builtin
 from windlass.runtime.bind.local_code import LocalCode

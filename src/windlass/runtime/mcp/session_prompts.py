@@ -14,8 +14,9 @@ from windlass.tools.context import ToolError
 from .session_servers import SessionServers
 
 if TYPE_CHECKING:
-    from windlass.events.values.specs import Behavior
-    from windlass.runtime.api.session import Sent, Session
+    from windlass.events.values.setup import Behavior
+    from windlass.runtime.api.sent_command import Sent
+    from windlass.runtime.api.session import Session
 
 LABEL = "untrusted:mcp"
 """What the words of a server are marked with."""
@@ -29,13 +30,13 @@ async def ready(session: Session) -> None:
 
 async def prompts(session: Session) -> list[ServerPrompt]:
     """The prompts of all the servers that a session has now, by server. One that cannot be asked has none."""
-    found: list[ServerPrompt] = []
+    server_prompts: list[ServerPrompt] = []
     for connection in (await (await _servers(session)).plane()).connections.values():
         try:
-            found += await listed_prompts(connection) if connection.agreed is not None else []
+            server_prompts += await listed_prompts(connection) if connection.agreed is not None else []
         except (NotConnected, Frozen, Lost, ToolError):
             continue
-    return found
+    return server_prompts
 
 
 async def send_prompt(

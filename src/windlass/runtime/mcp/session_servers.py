@@ -22,6 +22,7 @@ from windlass.mcp.server_logs import LogLine
 from windlass.mcp.tool_list import Listing
 from windlass.mcp.trust import UNASKED, TrustRecords, key_of, sight_of
 
+from . import asking_rules
 from .configured_servers import configured
 from .server_record import Seen, ServerRecord
 
@@ -214,7 +215,7 @@ class SessionServers:
     def _connection(self, server: McpServer) -> Connection:
         place = self._place()
         folder = place.folder.path if place is not None else None
-        return Connection(
+        made = Connection(
             server,
             folder,
             self._tools.secrets,
@@ -222,6 +223,8 @@ class SessionServers:
             logged=self._logged,
             launcher=self._launch,
         )
+        made.requests.ruled = lambda what, args: asking_rules.ruled(self._owner.state, server, what, args)
+        return made
 
     async def _launch(self, process: Process) -> Launch:
         """How a server's process is started inside of the session's sandbox. Raises `ToolError` if it cannot be."""

@@ -114,10 +114,10 @@ async def missed(store: Store, anchor: Anchor) -> str:
     if head.seq < anchor.seq:
         return f"anchor: the log ends at record {head.seq}, and had {anchor.seq}: it was cut off or written anew"
     try:
-        found = await _hash_at(store, anchor.key, anchor.seq)
+        log_hash = await _hash_at(store, anchor.key, anchor.seq)
     except Damaged as damage:
         return f"anchor: the log cannot be read up to record {anchor.seq}: {damage}"
-    if found == anchor.hash:
+    if log_hash == anchor.hash:
         return ""
     return f"anchor: up to record {anchor.seq} the log is not the one that was noted: it was written anew"
 

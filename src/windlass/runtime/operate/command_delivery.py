@@ -19,6 +19,7 @@ from windlass.events.stored import codec
 from windlass.kernel import log
 from windlass.kernel.step import step
 from windlass.runtime.commands.fitting_answers import check_answer
+from windlass.runtime.commands.left_trees import check_is_here
 from windlass.runtime.commands.pending_commands import INBOX_MAX, check_behind, pending
 from windlass.runtime.streams.log_reader import LogReader
 from windlass.store.base import Holder, InboxCommand, Key, Store
@@ -68,6 +69,7 @@ async def check(store: Store, key: Key, command: Command) -> Point:
     its inbox."""
     point = await read_point(store, key)
     try:
+        await check_is_here(command, store, key)
         decided(point, command)
         await check_answer(command, LogReader(store), key, point.state)
         check_behind(point.state, await pending(store, key), command, later_ms(point))

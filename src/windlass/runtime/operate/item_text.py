@@ -22,7 +22,7 @@ from windlass.events.values.blocks import (
     Text,
 )
 from windlass.events.values.items import AssistantItem, CallPart, HistoryItem, ResultItem
-from windlass.kernel.attached import heading
+from windlass.kernel.attachment_items import heading
 from windlass.kernel.render import prompted
 from windlass.store.base import blob_digest
 

@@ -23,7 +23,7 @@ class Source(Value, frozen=True, kw_only=True):
 
 def sources(point: Point) -> list[Source]:
     """The labels of a session in the order in which they came."""
-    return [_source(found, point.events.get(seq_of(found) or 0)) for found in _carried(point.state)]
+    return [_source(provenance, point.events.get(seq_of(provenance) or 0)) for provenance in _carried(point.state)]
 
 
 async def sources_of(
@@ -31,26 +31,26 @@ async def sources_of(
 ) -> tuple[Source, ...]:
     """The same for some labels of a session that is open; `event_at` reads one record."""
     wanted, told = set(labels), []
-    for found in _carried(state):
-        if found.label in wanted:
-            seq = seq_of(found)
-            told.append(_source(found, await event_at(seq) if seq is not None else None))
+    for provenance in _carried(state):
+        if provenance.label in wanted:
+            seq = seq_of(provenance)
+            told.append(_source(provenance, await event_at(seq) if seq is not None else None))
     return tuple(told)
 
 
-def seq_of(found: Provenance) -> int | None:
+def seq_of(provenance: Provenance) -> int | None:
     """The record that says what the call was about that brought a label; None if no call did."""
-    seq, dot, ordinal = found.source.removeprefix("c").partition(".")
-    return int(seq) if found.tool and dot and seq.isdecimal() and ordinal.isdecimal() else None
+    seq, dot, ordinal = provenance.source.removeprefix("c").partition(".")
+    return int(seq) if provenance.tool and dot and seq.isdecimal() and ordinal.isdecimal() else None
 
 
 def _carried(state: State) -> list[Provenance]:
     return sorted((*state.labels.held.values(), *state.labels.met.values()), key=lambda one: one.seq)
 
 
-def _source(found: Provenance, event: Event | None) -> Source:
-    prepared = _prepared(event, int(found.source.partition(".")[2])) if seq_of(found) is not None else None
-    return Source(found=found, subject=(prepared.subject or "") if prepared is not None else "")
+def _source(provenance: Provenance, event: Event | None) -> Source:
+    prepared = _prepared(event, int(provenance.source.partition(".")[2])) if seq_of(provenance) is not None else None
+    return Source(found=provenance, subject=(prepared.subject or "") if prepared is not None else "")
 
 
 def _prepared(event: Event | None, ordinal: int) -> Prepared | None:

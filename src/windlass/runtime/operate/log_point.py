@@ -8,10 +8,12 @@ from windlass.events.base import Event
 from windlass.events.errors import NotFound
 from windlass.events.stored import codec
 from windlass.events.values.items import HistoryItem
-from windlass.events.values.specs import ItemRef
+from windlass.events.values.setup import ItemRef
 from windlass.kernel import log
 from windlass.kernel.fold import evolve, tick
 from windlass.kernel.owed import Overview, overview, waiting_words
+from windlass.kernel.parts.trees import child_side
+from windlass.kernel.phases import Left
 from windlass.kernel.render import render
 from windlass.kernel.state import State
 from windlass.runtime.streams.log_reader import LogReader
@@ -39,6 +41,17 @@ class Point(msgspec.Struct, kw_only=True):
     def waiting_words(self) -> tuple[str, ...]:
         """What it waits for from people, in words."""
         return waiting_words(self.state)
+
+    @property
+    def gone_to(self) -> tuple[str, str] | None:
+        """The place that it was handed over to and its id there, if it was."""
+        phase = self.state.phase
+        return (phase.to, phase.session) if isinstance(phase, Left) else None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is a child session that has told its end: it can only be forked."""
+        return child_side.has_ended(self.state)
 
     def event(self, seq: int) -> Event:
         """The event of one record. Raises `NotFound` if there is none."""

@@ -12,11 +12,13 @@ from windlass.events.base import Event
 from windlass.events.errors import CodecError, KernelError, StoreError
 from windlass.events.questions import QuestionRequested
 from windlass.events.tools.permissions import PermissionRequested
-from windlass.events.values.specs import Grant
+from windlass.events.values.policy import Grant
 from windlass.kernel import log
 from windlass.kernel.owed import opens
-from windlass.kernel.parts.tools import gate
+from windlass.kernel.parts.tools import verdicts
 from windlass.kernel.parts.tools.calls import Call
+from windlass.kernel.parts.trees import listening_grants
+from windlass.kernel.phases import Left
 from windlass.kernel.state import State
 from windlass.runtime.commands.pending_commands import ahead, given, pending
 from windlass.runtime.drive.tool_calls import arguments_in
@@ -86,7 +88,9 @@ def named(scope: str, own: str) -> str:
 async def askers(store: Store, point: Point) -> list[Asker]:
     """A session, and behind it those below it that wait for people themselves, at any depth. One that cannot be read
     does not hide the others."""
-    found = [Asker(point=point)]
+    all_askers = [Asker(point=point)]
+    if isinstance(point.state.phase, Left):  # what it asked is asked where it goes on
+        return all_askers
     for row in await rows_below(store, point.key):
         if all("/" in name for name in row.waiting_for):
             continue
@@ -94,8 +98,8 @@ async def askers(store: Store, point: Point) -> list[Asker]:
             below = await read_point(store, Key(row.tenant, row.session))
         except (KernelError, StoreError, CodecError):
             continue
-        found.append(Asker(point=below, scope=scope_of(point.key.session, row.session)))
-    return found
+        all_askers.append(Asker(point=below, scope=scope_of(point.key.session, row.session)))
+    return all_askers
 
 
 def asked_in_tree(askers: Sequence[Asker], kind: RequestKind | None = None) -> list[OpenRequest]:
@@ -118,7 +122,7 @@ def open_requests(point: Point, kind: RequestKind | None = None) -> list[OpenReq
     """The requests that are open, or those of one kind, the oldest first."""
     return [
         OpenRequest(request_id=ask.ask_id, kind=ask.kind, tool=ask.tool, digest=ask.digest, event=point.event(ask.seq))
-        for ask in point.state.asks.open.values()
+        for ask in point.state.asked
         if kind is None or ask.kind == kind
     ]
 
@@ -142,7 +146,12 @@ def standing_approvals(point: Point, at_ms: int) -> list[Grant]:
     """The standing approvals that hold at a time."""
     state = log.copy(point.state)
     state.now_ms = max(state.now_ms, at_ms)
-    return list(gate.standing(state))
+    return list(verdicts.standing(state))
+
+
+def to_hear(session: str, by: str, expires_ms: int | None = None) -> Grant:
+    """The grant by which a session of another tree may tell something."""
+    return Grant(grant_id=f"hears:{session}", tool=listening_grants.TELL, session=session, by=by, expires_ms=expires_ms)
 
 
 def something_open(state: State) -> bool:
@@ -168,16 +177,16 @@ async def answers_in_tree(store: Store, askers: Sequence[Asker]) -> dict[str, st
     }
 
 
-async def with_roots(store: Store, rows: list[IndexRow]) -> list[IndexRow]:
-    """Some rows, with the roots of all that wait for people below them: a root waits for what they wait for, whether or
-    not it has heard of it."""
-    found = {row.session: row for row in rows}
+async def roots_of(store: Store, rows: list[IndexRow]) -> list[IndexRow]:
+    """The roots of some rows that wait for people, in their order, each once: a root waits for what is asked below it,
+    whether or not it has heard of it. Below one that was handed over nothing is answered."""
+    roots: dict[str, IndexRow] = {}
     for row in rows:
-        root = root_of(row.session)
-        above = found.get(root) or await store.index.get(Key(row.tenant, root))
-        if root != row.session and above is not None:
-            found[root] = _waits_too(above, row)
-    return list(found.values())
+        name = root_of(row.session)
+        root = roots.get(name) or await store.index.get(Key(row.tenant, name))
+        if root is not None and root.state != "left":
+            roots[name] = root if name == row.session else _waits_too(root, row)
+    return list(roots.values())
 
 
 def _waits_too(root: IndexRow, row: IndexRow) -> IndexRow:

@@ -20,12 +20,13 @@ from windlass.events.tools.permissions import PermissionRequested
 from windlass.events.turns import ModelReplied, Prepared
 from windlass.events.values.blocks import JsonObject, Value
 from windlass.events.values.ids import call_id
-from windlass.events.values.specs import Policy, ToolText
+from windlass.events.values.policy import Policy
+from windlass.events.values.tools import ToolText
 from windlass.kernel.fold import evolve, tick
-from windlass.kernel.parts.tools import gate, rule_limits
+from windlass.kernel.parts.tools import gate, rule_limits, verdicts
 from windlass.kernel.state import State
-from windlass.runtime.bind.explanation import excluded_path
 from windlass.runtime.bind.policy_conditions import about_call, judged
+from windlass.runtime.bind.prepared_calls import excluded_path
 from windlass.runtime.streams.log_reader import LogReader
 from windlass.store.base import Key, Store
 from windlass.tools.description import CallPlace
@@ -109,10 +110,10 @@ class _Trial:
         if spec is None or prepared.errors:
             return
         with self._other_gate():
-            found = self._looked_at(spec.name, prepared, args or {})
-            would, rule = gate.verdict_on(self.state, spec, found)
+            other_prepared = self._looked_at(spec.name, prepared, args or {})
+            would, rule = verdicts.verdict_on(self.state, spec, other_prepared)
             if would == "allowed" or (would == "asked" and name in self._passed):
-                gate.passed(self.state, rule_limits.counted(self.state, spec, found))
+                gate.passed(self.state, rule_limits.counted(self.state, spec, other_prepared))
         shown = args if args is not None else text
         self.calls.append(
             TriedCall(session=self._session, call_id=name, tool=call.tool, args=shown, was=was, would=would, rule=rule)
@@ -140,6 +141,9 @@ class _Trial:
     def _other_gate(self) -> Iterator[None]:
         own = self.state.gate
         self._gate.grants, self._gate.denials = own.grants, own.denials
+        # Whose session it is and how far its folder is trusted was said of the session, not by the policy.
+        said = {"role": own.policy.role, "trusted": own.policy.trusted}
+        self._gate.policy = msgspec.structs.replace(self._gate.policy, **said)
         self.state.gate = self._gate
         try:
             yield

@@ -13,8 +13,9 @@ import msgspec
 
 from windlass.events.base import name_of
 from windlass.events.errors import CodecError, KernelError, StoreError
-from windlass.events.runs import Terminal
+from windlass.events.runs import RunFailed, Terminal
 from windlass.kernel.owed import opens, waiting_for
+from windlass.kernel.parts.trees import child_side
 from windlass.kernel.state import State
 from windlass.runtime.streams.log_reader import LogReader
 from windlass.runtime.trees.tree_rows import place_of, rows_below, scope_of
@@ -54,6 +55,10 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: tuple[Wait, ...] = ()
     ended: str = ""
     """How its last run ended, if nothing is open: completed, failed, cancelled, interrupted."""
+    why: str = ""
+    """Why it failed, if it did."""
+    machine: str = ""
+    """The state that its machine is in, if it has one that has not ended."""
     driver: str = ""
     """The runner that has it now."""
     tokens: int = 0
@@ -67,13 +72,13 @@ async def process_table(store: Store, key: Key) -> list[Process]:
     own = await store.index.get(key) or IndexRow(session=key.session, tenant=key.tenant, state="new", root=key.session)
     rows = [own, *await rows_below(store, key)]
     drivers = {name: holder.runner for name, holder in (await holders_of(store, rows)).items()}
-    found: dict[str, Process] = {}
+    processes: dict[str, Process] = {}
     for row in rows:
         process, state = await _process(store, key, row, drivers.get(row.session, ""))
-        found[row.session] = process
+        processes[row.session] = process
         for child in state.children.open.values() if state is not None else ():
-            found.setdefault(child.child_id, _not_begun(key, row, child.child_id, child.agent))
-    return sorted(found.values(), key=lambda process: place_of(process.scope))
+            processes.setdefault(child.child_id, _not_begun(key, row, child.child_id, child.agent))
+    return sorted(processes.values(), key=lambda process: place_of(process.scope))
 
 
 async def _process(store: Store, top: Key, row: IndexRow, driver: str) -> tuple[Process, State | None]:
@@ -99,14 +104,16 @@ async def _process(store: Store, top: Key, row: IndexRow, driver: str) -> tuple[
     except (KernelError, StoreError, CodecError):
         return process, None
     ended = name_of(last).partition(".")[2] if last is not None else ""
-    return msgspec.structs.replace(process, state=word, waits_for=waits, ended=ended), state
+    why = last.failure.message if isinstance(last, RunFailed) and last.failure is not None else ""
+    here = state.machine.current if state.machine.status not in ("none", "ended") else ""
+    return msgspec.structs.replace(process, state=word, waits_for=waits, ended=ended, why=why, machine=here), state
 
 
 def _judged(state: State, *, driven: bool, unread: bool) -> tuple[ProcessState, tuple[Wait, ...]]:
     """What a session does, and what it waits for."""
     waits = _waits(state)
     agent = Wait(kind="process", name=state.setup.agent.name)
-    if state.losses.parked and not state.active:
+    if state.losses.parked and not state.active and not child_side.has_ended(state):
         return "suspended", (Wait(kind="wake", name=state.session_id), *waits)
     waits_only = bool(waits) and all(thing.by != "us" for thing in opens(state))
     if unread or (state.active and not waits_only):
@@ -122,14 +129,14 @@ def _judged(state: State, *, driven: bool, unread: bool) -> tuple[ProcessState, 
 
 def _waits(state: State) -> tuple[Wait, ...]:
     """What is open, each once; a child stands for all that it waits for itself."""
-    found: dict[tuple[str, str], Wait] = {}
+    waits: dict[tuple[str, str], Wait] = {}
     for thing in opens(state):
         name = _place(state, thing.open_id) if thing.kind == "child" else thing.open_id
         wait = Wait(kind=thing.kind, name=name, tool=thing.tool or thing.model, at_ms=thing.at_ms)
-        found.setdefault((wait.kind, wait.name), wait)
+        waits.setdefault((wait.kind, wait.name), wait)
     if waiting_for(state) == ("credentials",):
-        found["credentials", ""] = Wait(kind="credentials", name=state.setup.model.name)
-    return tuple(found.values())
+        waits["credentials", ""] = Wait(kind="credentials", name=state.setup.model.name)
+    return tuple(waits.values())
 
 
 def _place(state: State, open_id: str) -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 from windlass.events.commands import PromptBody, PromptReceived
 from windlass.events.errors import UsageError
-from windlass.events.values.specs import SessionOptions
+from windlass.events.values.setup import SessionOptions
 from windlass.events.workspace import InstructionsRendered
 from windlass.models.base import Model
 from windlass.runtime.api.agent import Agent

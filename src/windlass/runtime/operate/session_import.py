@@ -45,19 +45,22 @@ async def import_session(
     session: str | None = None,
     by: str = "",
     ports: Ports | None = None,
+    moved: bool = False,
 ) -> Imported:
     """Writes an exported session into a store, under its own id or another. It is there as a whole or not at all.
-    Raises `Damaged` for a file that is not whole or holds no log, `UsageError` if there is such a session."""
+    `moved` is for `windlass.runtime.sessions.handoff`: the session was handed over, and is no copy. Raises `Damaged`
+    for a file that is not whole or holds no log, `UsageError` if there is such a session."""
     with spool() as room:
         exported = await read_export(source, room)
-        return await _brought_in(store, exported, Key(tenant, session or exported.session), by, ports or SystemPorts())
+        key = Key(tenant, session or exported.session)
+        return await _brought_in(store, exported, key, by, ports or SystemPorts(), moved=moved)
 
 
-async def _brought_in(store: Store, exported: Exported, key: Key, by: str, world: Ports) -> Imported:
+async def _brought_in(store: Store, exported: Exported, key: Key, by: str, world: Ports, *, moved: bool) -> Imported:
     state = await _state(store, key, exported)
     seq, digest = exported.end
     epoch = max([state.epoch, *(sealed.epoch for sealed in exported.lines)]) + 1
-    fact = SessionImported(session_id=key.session, epoch=epoch, by=by, source=exported.session)
+    fact = SessionImported(session_id=key.session, epoch=epoch, by=by, source=exported.session, moved=moved)
     try:
         events = step(state, fact, max(state.now_ms, world.now_ms()))
     except Refused as refusal:

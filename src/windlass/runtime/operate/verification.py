@@ -62,14 +62,14 @@ async def verify_session(store: Store, key: Key) -> Verdict:
 async def _false_snapshots(store: Store, key: Key) -> tuple[str, ...]:
     """The snapshots that say what the log does not. No chain covers them, and a session is opened from them."""
     problems: list[str] = []
-    found = await store.log.get_snapshot(key)
-    while found is not None:
-        if found.state_version == STATE_VERSION:
+    snapshot = await store.log.get_snapshot(key)
+    while snapshot is not None:
+        if snapshot.state_version == STATE_VERSION:
             with contextlib.suppress(CodecError):  # one that cannot be read is not used
-                kept, told = log.load(found.data), await LogReader(store).state_at(key, found.seq)
+                kept, told = log.load(snapshot.data), await LogReader(store).state_at(key, snapshot.seq)
                 if log.state_hash(kept) != log.state_hash(told):
-                    problems.append(f"the snapshot at record {found.seq} is not what the log adds up to")
-        found = await store.log.get_snapshot(key, at_most=found.seq - 1)
+                    problems.append(f"the snapshot at record {snapshot.seq} is not what the log adds up to")
+        snapshot = await store.log.get_snapshot(key, at_most=snapshot.seq - 1)
     return tuple(problems)
 
 

@@ -3,12 +3,11 @@ rendered from them. What is missing is read from the log."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
 
 from windlass.events.base import Event
 from windlass.events.values.items import HistoryItem
-from windlass.events.values.specs import ItemRef
+from windlass.events.values.setup import ItemRef
 from windlass.kernel.owed import needs
 from windlass.kernel.render import item
 from windlass.kernel.state import State
@@ -84,9 +83,8 @@ class EventMemory:
 
     def _same(self, refs: list[ItemRef]) -> int:
         """How many items at the beginning are rendered already; 0 if the history is another one."""
-        if len(refs) < len(self._refs) or any(map(operator.is_not, self._refs, refs)):
-            return 0
-        return len(self._refs)
+        count = len(self._refs)
+        return count if refs[:count] == self._refs else 0  # mostly the same objects: nothing is looked into
 
     def _forget_items(self) -> None:
         self._refs, self._items, self._names = [], [], {}

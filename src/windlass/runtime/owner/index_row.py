@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.kernel.owed import Overview, next_wake_ms, opens, overview, waiting_for, waiting_words, word_for
+from windlass.kernel.owed import Overview, next_wake_ms, opens, overview, stands, waiting_for, waiting_words, word_for
 from windlass.kernel.part import Open
 from windlass.kernel.state import State
 from windlass.store.base import IndexRow, Key
@@ -48,6 +48,7 @@ def _holds(told: IndexRow, state: State, things: list[Open]) -> bool:
         and told.agent == state.setup.agent.name
         and told.waiting_for == waiting_for(state, things)
         and told.metadata == state.setup.metadata
+        and told.stands == stands(state)
         and told.losses == state.losses.count
     )
 
@@ -62,6 +63,7 @@ def row_of(key: Key, state: State, clock_ms: int | None = None, things: list[Ope
         state=view.state,
         waiting_for=view.waiting_for,
         waiting_words=waiting_words(state, things),
+        stands=view.stands,
         owed=view.owed,
         next_wake_ms=view.next_wake_ms,
         agent=view.agent,

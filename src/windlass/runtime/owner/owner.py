@@ -7,11 +7,14 @@ in memory is thrown away and folded again from the log, which alone says whether
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import contextlib
+import functools
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from windlass.events.base import Event, Fact
+from windlass.events.base import Command, Event, Fact
 from windlass.events.errors import (
+    CodecError,
     CommandTaken,
     NotFound,
     Refused,
@@ -26,25 +29,26 @@ from windlass.events.stored import codec, record
 from windlass.events.stored.record import Sealed
 from windlass.events.tools.calls import ToolStarted
 from windlass.events.values.blocks import refs_in
+from windlass.events.values.ids import child_task_id
 from windlass.events.values.items import HistoryItem
 from windlass.kernel import log
+from windlass.kernel.outgoing_messages import messages
 from windlass.kernel.owed import needs
-from windlass.kernel.part import Send
 from windlass.kernel.state import STATE_VERSION, State
 from windlass.kernel.step import step
-from windlass.kernel.tells import messages
 from windlass.runtime.host.ports import Ports
 from windlass.runtime.host.steady_clock import SteadyClock
 from windlass.runtime.streams.event_loggers import log_events
 from windlass.runtime.streams.log_reader import LogReader
-from windlass.runtime.streams.record import Record, records_of
+from windlass.runtime.streams.record import Record, causes, records_of
 from windlass.runtime.streams.subscribers import Hub
-from windlass.runtime.trees.message_content import posted
 from windlass.store.base import Key, Message, Snapshot, Store
 
 from .event_memory import EventMemory
 from .held_lease import Lease
 from .index_row import Listing
+from .outbox import Outbox
+from .rest_waiters import RestWaiters
 from .secret_filter import holds_secret, without_secrets
 from .session_clock import SessionClock, time_of
 from .store_retries import FINAL, StorePatience
@@ -56,6 +60,8 @@ TURN_LOOK_S = 0.5
 """How often whoever does not wait for room looks whether the one before does."""
 
 T = TypeVar("T")
+Along = Callable[[State], Iterable[Fact]]
+"""Makes the facts that a session begins with, each of the state behind the one before."""
 
 
 class Owner:
@@ -76,26 +82,30 @@ class Owner:
         self.ports = ports
         self.hub = hub
         self.log = LogReader(store)
+        self.rest = RestWaiters()
+        """Who waits for its rest."""
         self.lease = Lease(store, key, ports)
         self.memory = EventMemory(key, self.log)
+        self._outbox = Outbox(store, key, self.memory)
         self.state = State()
         self.hash = ""
         self.stale = True
         self.on_committed: Callable[[list[Event]], None] | None = None
+        self.on_kept: Callable[[Key, int], None] | None = None
+        """Told from where on something was added to the log."""
         self.on_taken: Callable[[], None] | None = None
         """Told whenever a fact was taken, refused or given up: what is owed may be something else now."""
         self.on_sent: Callable[[Key, Sequence[str]], None] | None = None
-        """Told which sessions were sent something with an append."""
+        """Told which sessions were sent something with an append, but for children that were sent their task."""
         self._steady = steady
         self._clock = SessionClock(steady)
-        self._patience = StorePatience(ports, key.session, self._tell_paused)
+        self._patience = StorePatience(ports, key.session, functools.partial(tell_paused, hub))
         self._unsure = False
         """Whether an append was handed over whose end nobody heard: it may still be written."""
         self._read: set[str] = set()
         """The hashes of the appends that the last `load` read."""
         self._lock = asyncio.Lock()
         self._listing = Listing(key)
-        self._waiters: list[asyncio.Future[None]] = []
         self._snapshot_every = snapshot_every
         self._snapshot_seq = 0
 
@@ -120,13 +130,9 @@ class Owner:
         """From now on work may be under way that only this owner can put on record: a full disk is waited for."""
         self._patience.for_ever = True
 
-    def _tell_paused(self, message: str) -> None:
-        if self.hub.listening:
-            self.hub.live([StorePaused(reason="storage_full", message=message, after_seq=self.hub.seq)])
-
     async def release(self) -> None:
         """Gives the session up; whoever waits for its rest looks again."""
-        self.tell_waiters()
+        self.rest.tell()
         await self.lease.release()
 
     async def may_begin(self, is_owed: Callable[[], bool]) -> bool:
@@ -179,8 +185,8 @@ class Owner:
             last = folded.appends[-1]
             known = [event for event in last.events if isinstance(event, Event)]
             sends = messages(state, last.first_seq, known)
-            await self._send_apart(await self._filled(last.first_seq, known, sends))
-        self.tell_waiters()
+            await self._outbox.send_apart(await self._outbox.filled(state, last.first_seq, known, sends))
+        self.rest.tell()
 
     async def _set_clock(self, log_ms: int) -> None:
         """Lets the session's time go on from where it is: what has passed since its log was written is counted, if
@@ -242,24 +248,6 @@ class Owner:
         """Whether memory is not what the log says and nobody is about to mend that."""
         return self.stale and not self._lock.locked()
 
-    async def at_rest(self) -> None:
-        """Waits until no run is active any more, or nobody can tell from here: the log was read again, or the session
-        was let go. Cheaper than to hear of every record, for whoever waits for the end alone."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        try:
-            await waiter
-        finally:
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
-
-    def tell_waiters(self) -> None:
-        """Has whoever waits for the end look again."""
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
     async def settled(self) -> None:
         """Waits until memory is what the log says. No effect may be read off the state before that."""
         while self.busy:
@@ -268,18 +256,27 @@ class Owner:
                     await self.insist(self.load)
 
     async def take(
-        self, fact: Fact, *, takes: Sequence[str] = (), blobs: Mapping[str, bytes] | None = None, waits: bool = True
+        self,
+        fact: Fact,
+        *,
+        takes: Sequence[str] = (),
+        blobs: Mapping[str, bytes] | None = None,
+        waits: bool = True,
+        along: Along | None = None,
     ) -> list[Event]:
         """Adds a fact and what follows from it to the log. Raises `Refused` and changes nothing if it does not
         fit, `StaleEpoch` if the session belongs to somebody else now. If the disk is full it `waits` for room, or
-        raises `StorageFull`. When nobody heard whether the append was kept, the log is asked."""
+        raises `StorageFull`. When nobody heard whether the append was kept, the log is asked.
+
+        What comes `along` with the fact that begins a session is kept by the same append, as far as it fits: what is
+        left out, with all behind it, is to be taken by itself."""
         try:
             if waits:
                 await self._lock.acquire()
             else:
                 await self._turn_or_full()
             try:
-                return await self._take(fact, takes, blobs, waits)
+                return await self._take(fact, takes, blobs, waits, along)
             finally:
                 self._lock.release()
         finally:
@@ -292,14 +289,20 @@ class Owner:
             if self.paused:
                 raise StorageFull(self.paused)
             try:
-                await asyncio.wait_for(self._lock.acquire(), TURN_LOOK_S)
+                async with asyncio.timeout(TURN_LOOK_S):
+                    await self._lock.acquire()
             except TimeoutError:
                 continue
             return
         await self._lock.acquire()
 
     async def _take(
-        self, fact: Fact, takes: Sequence[str], blobs: Mapping[str, bytes] | None, waits: bool
+        self,
+        fact: Fact,
+        takes: Sequence[str],
+        blobs: Mapping[str, bytes] | None,
+        waits: bool,
+        along: Along | None,
     ) -> list[Event]:
         tries = conflicts = 0
         events: list[Event] = []
@@ -310,17 +313,20 @@ class Owner:
                     await self.load()
                     if sealed is not None and sealed.hash in self._read:
                         log_events(self.key, sealed.first_seq, events)
+                        if self.on_kept is not None:
+                            self.on_kept(self.key, sealed.first_seq)
                         if self.on_committed is not None:
                             self.on_committed(events)
                         return events
                 seq = self.state.seq + 1
-                events, sealed = self._sealed(fact)
-                if holds_secret(sealed) and (clean := without_secrets(fact)) is not fact:
-                    fact = clean  # memory is folded anew: what it holds must be what is kept
+                events, sealed = self._sealed(fact, along)
+                if holds_secret(sealed) and ((clean := without_secrets(fact)) is not fact or along is not None):
+                    fact, along = clean, None  # memory is folded anew: what it holds must be what is kept
                     continue
                 to_send = messages(self.state, seq, events)
-                sends = await self._filled(seq, events, to_send) if to_send else ()
-                await self._append(sealed, takes, blobs, self._dispatches_once(events), sends)
+                sends = await self._outbox.filled(self.state, seq, events, to_send) if to_send else ()
+                taken = takes if along is None else [*takes, *_commands(events[1:])]
+                await self._append(sealed, taken, blobs, self._dispatches_once(events), sends)
             except FINAL:
                 raise
             except StorageFull as error:
@@ -336,11 +342,12 @@ class Owner:
                 await self._patience.wait_after(tries, error)
             else:
                 self._patience.went_on()
-                self._publish(seq, events)
+                self._publish(seq, events, len(sealed.data))
                 return events
 
-    def _sealed(self, fact: Fact) -> tuple[list[Event], Sealed]:
-        """The fact and its decisions, folded and ready to be kept. Until that is known, memory may not be trusted."""
+    def _sealed(self, fact: Fact, along: Along | None) -> tuple[list[Event], Sealed]:
+        """The fact and its decisions, folded and ready to be kept, with what comes along. Until that is known, memory
+        may not be trusted."""
         state, seq = self.state, self.state.seq + 1
         self.stale = True
         try:
@@ -353,26 +360,20 @@ class Owner:
         # Types are not checked where values are made, and facts hold what agents, tools, hooks and models gave: one
         # that cannot be read again would make the whole session unreadable.
         codec.require_readable(type(fact), entries[0][0], entries[0][1])
+        if along is not None:
+            self._add_along(along, events, entries)
         return events, record.seal(self.hash, seq, state.now_ms, self.epoch, entries)
 
-    async def _filled(self, seq: int, events: list[Event], sends: list[Send]) -> list[Message]:
-        """What an append says to other sessions, content included."""
-        wanted = [send.content_seq for send in sends if send.content_seq is not None and send.content_seq < seq]
-        missing = [number for number in wanted if self.memory.known(number) is None]
-        if missing:
-            await self.memory.fetch(missing)
-        here = dict(enumerate(events, start=seq))
-        return [posted(self.state, send, events, lambda at: here.get(at) or self.memory.known(at)) for send in sends]
-
-    async def _send_apart(self, sends: Sequence[Message]) -> None:
-        """Puts messages into inboxes of a store that does not do so with an append."""
-        for message in sends:
-            key = Key(self.key.tenant, message.session)
-            if message.creates:
-                await self.store.log.create(key)
-            elif await self.store.log.head(key) is None:
-                continue
-            await self.store.inbox.send(key, message.command)
+    def _add_along(self, along: Along, events: list[Event], entries: list[tuple[bytes, bytes, str]]) -> None:
+        """Adds what comes along and what follows from it, folded, up to the first fact that does not fit."""
+        state, encoded, salt = self.state, codec.encode_event, self.ports.salt
+        with contextlib.suppress(Refused, CodecError):
+            for fact in along(state):
+                entry = encoded(fact, salt)
+                codec.require_readable(type(fact), entry[0], entry[1])
+                decided = step(state, fact, state.now_ms)
+                events += decided
+                entries += (entry, *(encoded(event, salt) for event in decided[1:]))
 
     async def _append(
         self,
@@ -395,7 +396,7 @@ class Owner:
             else:
                 await self.store.log.append(self.key, sealed, takes=takes, index=row, blobs=blobs, barrier=barrier)
                 if sends:
-                    await self._send_apart(sends)
+                    await self._outbox.send_apart(sends)
         except (StaleEpoch, SeqConflict, CommandTaken, StorageFull):
             self._unsure = False
             raise
@@ -404,24 +405,29 @@ class Owner:
         self.hash = sealed.hash
         self.stale = False
         self.ports.point("after_append")
-        if sends and self.on_sent is not None:
-            self.on_sent(self.key, [message.session for message in sends])
+        # A child that gets its task is begun by whoever drives this session.
+        told = [sent.session for sent in sends if sent.command.command_id != child_task_id(sent.session)]
+        if told and self.on_sent is not None:
+            self.on_sent(self.key, told)
 
-    def _publish(self, seq: int, events: list[Event]) -> None:
+    def _publish(self, seq: int, events: list[Event], data_bytes: int) -> None:
         log_events(self.key, seq, events)
+        if self.on_kept is not None:
+            self.on_kept(self.key, seq)
         self.memory.add(seq, events, self.state)
         if self.hub.listening:
-            now, seal = self.state.now_ms, self.hash
+            now, seal, seqs = self.state.now_ms, self.hash, causes(seq, events)
             self.hub.committed(
                 [
-                    Record(seq=seq + offset, at_ms=now, event=event, first=seq, hash=seal)
+                    Record(seq=seq + offset, at_ms=now, event=event, first=seqs[offset], hash=seal)
                     for offset, event in enumerate(events)
-                ]
+                ],
+                data_bytes,
             )
         else:
             self.hub.passed(seq + len(events) - 1, events[-1])
-        if self._waiters and not self.state.active:
-            self.tell_waiters()
+        if self.rest.awaited and not self.state.active:
+            self.rest.tell()
         if self.on_committed is not None:
             self.on_committed(events)
 
@@ -446,3 +452,14 @@ class Owner:
             return  # it is disposable
         self.ports.point("after_snapshot")
         self._snapshot_seq = made.seq
+
+
+def tell_paused(hub: Hub, message: str) -> None:
+    """Tells readers that a session waits for room."""
+    if hub.listening:
+        hub.live([StorePaused(reason="storage_full", message=message, after_seq=hub.seq)])
+
+
+def _commands(events: Iterable[Event]) -> list[str]:
+    """The ids of the commands among some events."""
+    return [event.command_id for event in events if isinstance(event, Command)]

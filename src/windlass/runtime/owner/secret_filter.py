@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.base import Fact
 from windlass.events.stored import codec
 from windlass.events.stored.known_secrets import SECRETS
@@ -22,4 +23,4 @@ def without_secrets(fact: Fact) -> Fact:
     except UnicodeEncodeError:
         data = msgspec.json.encode(codec.scrubbed(fact))
     clean = SECRETS.hidden(data)
-    return fact if clean is data else msgspec.json.decode(clean, type=type(fact))
+    return fact if clean is data else known_types.decode(clean, type(fact))

@@ -15,7 +15,7 @@ from windlass.events.signals import SignalBody, SignalReceived
 from windlass.events.values.blocks import Text
 from windlass.events.values.ids import child_id
 from windlass.events.values.plans import SchedulePlan
-from windlass.events.values.specs import Origin
+from windlass.events.values.setup import Origin
 from windlass.kernel.effects import BeginOccurrence, ComputeTimes
 from windlass.runtime.bind.agent_registry import BoundAgents
 from windlass.runtime.commands.sender import Sender
@@ -61,10 +61,14 @@ class Occurrences:
     async def _compute(self, effect: ComputeTimes, owner: Owner) -> Done:
         """What has come since the times were last worked out, and what comes next."""
         now = max(effect.since_ms, owner.now_ms())
-        found = times.computed(_plan(owner), effect.since_ms, now)
+        computed_times = times.computed(_plan(owner), effect.since_ms, now)
         return Done(
             ScheduleComputed(
-                since_ms=effect.since_ms, until_ms=now, due=found.due, missed=found.missed, next_ms=found.next_ms
+                since_ms=effect.since_ms,
+                until_ms=now,
+                due=computed_times.due,
+                missed=computed_times.missed,
+                next_ms=computed_times.next_ms,
             )
         )
 

@@ -73,16 +73,16 @@ def cron(expression: str, timezone: str, after_ms: int) -> Iterator[int]:
 
     then = datetime.datetime.fromtimestamp(after_ms / 1000, zone_of(timezone))
     try:
-        found = CronSim(expression, then)
+        times = CronSim(expression, then)
     except CronSimError as error:
         raise UsageError(f"cron {expression!r}: {str(error).lower()}; {CRON_RANGES}") from None
-    return later(found, after_ms)
+    return later(times, after_ms)
 
 
-def later(found: Iterator[datetime.datetime], after_ms: int) -> Iterator[int]:
+def later(times: Iterator[datetime.datetime], after_ms: int) -> Iterator[int]:
     """Milliseconds that only rise, whatever a clock does that is set back in autumn."""
     last = after_ms
-    for time in found:
+    for time in times:
         at = round(time.timestamp() * 1000)
         if at > last:
             last = at

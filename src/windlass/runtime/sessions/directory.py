@@ -60,8 +60,10 @@ class Directory:
         beginning.bound.with_options(slot.options)  # what means nothing here is refused now
 
     async def find(self, key: Key) -> None:
-        """Raises `NotFound` if there is no such session."""
-        if await self._store.log.head(key) is None:
+        """Raises `NotFound` if there is no such session. One whose beginning was cut off is none: no record says whose
+        it is; whoever begins it goes on there. A child that has not begun is its parent's, whose record says so."""
+        head = await self._store.log.head(key)
+        if head is None or (head.seq == 0 and "~" not in key.session):
             raise NotFound(f"there is no session {key.session!r}: list them with sessions()")
         self._ask_for(key)
 

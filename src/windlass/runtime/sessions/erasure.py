@@ -8,7 +8,7 @@ from windlass.runtime.host.drive_tasks import DriveTasks
 from windlass.runtime.host.opener import Opener
 from windlass.runtime.host.slot_table import Slots
 from windlass.store.base import Key, Store
-from windlass.store.elsewhere import elsewhere_of
+from windlass.store.driven_elsewhere import elsewhere_of
 
 
 class Erasure:

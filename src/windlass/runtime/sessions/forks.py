@@ -11,7 +11,7 @@ from windlass.runtime.api.open_things import seq_in
 from windlass.runtime.host.opener import Opener
 from windlass.runtime.streams.log_reader import LogReader
 from windlass.store.base import Key, Origin, Store
-from windlass.store.elsewhere import elsewhere_of
+from windlass.store.driven_elsewhere import elsewhere_of
 
 
 class Forks:
@@ -50,10 +50,10 @@ class Forks:
         sealed = await self._log.append_with(key, seq) if seq is not None else None
         for event in codec.decode(sealed.data, bodies=False).events if sealed is not None else ():
             match event:
-                case PermissionRequested(request_id=found) | QuestionRequested(question_id=found, inside=False):
-                    if found == request_id and sealed is not None:
+                case PermissionRequested(request_id=asked_id) | QuestionRequested(question_id=asked_id, inside=False):
+                    if asked_id == request_id and sealed is not None:
                         return sealed
-                case QuestionRequested(question_id=found) if found == request_id:
+                case QuestionRequested(question_id=asked_id) if asked_id == request_id:
                     raise UsageError(
                         f"{request_id} was asked by a tool while it ran: a fork cannot answer it otherwise"
                     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from windlass.events.runs import Terminal
+from windlass.kernel.parts.children import waited_for
 from windlass.runtime.api.open_things import StillBusy
 from windlass.runtime.api.result import Parked
 from windlass.runtime.bind.agent_registry import BoundAgents
@@ -80,10 +81,10 @@ class Rest:
         """What is driven here says itself when it rests; nobody has to hear every record for that."""
         while (
             (driven := self._slots.driven_at(key)) is not None
-            and not self._slots.why_parked(key)
             and await self._views.works(key)
+            and not self.why_parked(key)
         ):
-            await driven.owner.at_rest()
+            await driven.owner.rest.wait()
             if self._slots.closed and await self._views.works(key):
                 raise closed_meanwhile(key)
 
@@ -109,10 +110,26 @@ class Rest:
             await self._ports.sleep_ms(self._poll_ms)
 
     def check_parked(self, key: Key) -> None:
-        """Raises `Parked` for a session that is: it would be waited for in vain."""
+        """Raises `Parked` for a session that is, or that waits for one that is: it would be waited for in vain."""
+        reason = self.why_parked(key)
+        if reason:
+            raise Parked(f"session {key.session!r} {reason}")
+
+    def why_parked(self, key: Key) -> str:
+        """Why nothing here can resume a session, or one below it whose end it waits for; empty if all is well."""
         reason = self._slots.why_parked(key)
         if reason:
-            raise Parked(f"session {key.session!r} is parked: {reason}")
+            return f"is parked: {reason}"
+        driven = self._slots.driven_at(key)
+        for child in waited_for(driven.owner.state) if driven is not None else ():
+            below = Key(key.tenant, child.child_id)
+            reason = self._slots.why_parked(below)
+            if reason:
+                return f"waits for {child.child_id!r}, which is parked: {reason}"
+            reason = self.why_parked(below)
+            if reason:
+                return reason
+        return ""
 
     def patience_s(self, key: Key) -> float | None:
         """How long a listener may stay silent before the log must be looked at; for ever if this process is sure to be

@@ -29,7 +29,7 @@ class PageIn:
         driven = await self._opener.ensure_driven(key)
         if driven is None:
             raise UsageError(f"nothing can be paged in from here: {await self._opener.why_not(key)}")
-        pager = driven.driver.performer.pager
+        pager = driven.driver.performer.rare.pager
         pages = await pager.find(query, page_ids, limit)
         if not pages:
             return ()

@@ -139,7 +139,7 @@ class RunResults:
     def _runs_now(self, key: Key, command_id: str) -> bool:
         """Whether this process knows, without a look at the log, that the command's run is going on."""
         driven = self._slots.driven_at(key)
-        if driven is None or driven.owner.busy or self._slots.why_parked(key):
+        if driven is None or driven.owner.busy or self._rest.why_parked(key):
             return False
         state = driven.owner.state
         return state.active and command_id in state.run.commands

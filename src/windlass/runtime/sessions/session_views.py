@@ -10,10 +10,12 @@ import msgspec
 from windlass.events.errors import UsageError
 from windlass.events.tools.labels import Provenance
 from windlass.events.values.access import SandboxTerms
-from windlass.events.values.specs import Grant
+from windlass.events.values.policy import Grant
+from windlass.events.values.setup import SessionOptions
 from windlass.events.workspace import InstructionsRendered
 from windlass.kernel import log as kernel_log
-from windlass.kernel.parts.tools import gate
+from windlass.kernel.parts.tools import policy_rules, verdicts
+from windlass.kernel.phases import Left
 from windlass.kernel.state import State
 from windlass.runtime.api.approvals import PermissionAsk, QuestionAsk, asked_of
 from windlass.runtime.api.open_things import Waiting, begun, dates, waiting_of
@@ -31,6 +33,7 @@ from windlass.tools.jobs.job_host import JobRow
 
 if TYPE_CHECKING:
     from windlass.runtime.api.setup_summary import SetupSummary
+    from windlass.runtime.bind.bound_agent import Bound
 
 
 class SessionViews:
@@ -100,27 +103,29 @@ class SessionViews:
     async def asked(self, key: Key) -> tuple[PermissionAsk | QuestionAsk, ...]:
         """What a session asks of people, as an approver would be asked; then what its children do, under the ids that
         it knows those by."""
-        found = list(await self._asked(key))
+        if isinstance((await self.seen(key)).phase, Left):  # what it asked is asked where it goes on
+            return ()
+        asks = list(await self._asked(key))
         for path, below in await self._trees.asked(key):
-            found += [_as_known(path, ask) for ask in await self._asked(below)]
-        return tuple(found)
+            asks += [_as_known(path, ask) for ask in await self._asked(below)]
+        return tuple(asks)
 
     async def _asked(self, key: Key) -> tuple[PermissionAsk | QuestionAsk, ...]:
-        seqs = sorted(ask.seq for ask in (await self.seen(key)).asks.open.values())
+        seqs = sorted(ask.seq for ask in (await self.seen(key)).asked)
         events = await self._log.events_at(key, seqs) if seqs else {}
-        found = (asked_of(key.session, events[seq]) for seq in seqs)
-        return tuple(asked for asked in found if asked is not None)
+        asks = (asked_of(key.session, events[seq]) for seq in seqs)
+        return tuple(asked for asked in asks if asked is not None)
 
     async def grants(self, key: Key) -> tuple[Grant, ...]:
         """The standing approvals of a session that hold now."""
         state = await self.state(key)
         state.now_ms = max(state.now_ms, self._ports.now_ms())
-        return gate.standing(state)
+        return verdicts.standing(state)
 
     async def labels(self, key: Key) -> tuple[Provenance, ...]:
         """The labels of a session, each with what brought it."""
         here = (await self.state(key)).labels
-        return tuple(sorted((*here.held.values(), *here.met.values()), key=lambda found: found.seq))
+        return tuple(sorted((*here.held.values(), *here.met.values()), key=lambda provenance: provenance.seq))
 
     async def explain(self, key: Key, tool: str, args: Mapping[str, Any]) -> str:
         """What would become of a call in a session, and why. Raises `UsageError` if its code is not here."""
@@ -128,7 +133,7 @@ class SessionViews:
 
         state = await self.state(key)
         state.now_ms = max(state.now_ms, self._ports.now_ms())
-        slot, bound = self._slots.get(key), self._agents.get(state.setup.agent.name)
+        slot, bound = self._slots.get(key), self._bound(key, state)
         if bound is not None and slot is not None:
             bound = bound.for_session(slot.local_code)
         name = bound.canonical(state, tool) if bound is not None else tool
@@ -137,9 +142,19 @@ class SessionViews:
             there = f"session {key.session!r} has the tools {', '.join(state.toolset.tools) or 'none'}"
             raise UsageError(f"no code of a tool {tool!r} is at hand: {there}")
         terms = None
-        if gate.runs_in_sandbox(code.spec):
+        if policy_rules.runs_in_sandbox(code.spec):
             terms = await self._terms(state, described(code, dict(args), bound.place(state)))
         return explained(state, code, dict(args), bound.place(state), sandbox=terms)
+
+    def _bound(self, key: Key, state: State) -> Bound | None:
+        """The agent that runs a session, if its code is here."""
+        driven = self._slots.driven_at(key)
+        if driven is not None:
+            return driven.driver.performer.bound
+        bound, by = self._agents.get(state.setup.agent.name), state.setup.options.specialist
+        if bound is None or by is None or by.name not in bound.specialists:
+            return bound
+        return bound.with_options(SessionOptions(specialist=by))
 
     async def _terms(self, state: State, about: Description) -> SandboxTerms | None:
         """Where a command of a session would run, as a sandbox that is opened for this says."""
@@ -153,7 +168,7 @@ class SessionViews:
         from windlass.runtime.api.setup_summary import recorded_files, summary
 
         state = await self.state(key)
-        bound = self._agents.get(state.setup.agent.name)
+        bound = self._bound(key, state)
         slot = self._slots.get(key)
         driven = slot.driven if slot is not None else None
         folder = slot.folder if slot is not None else None
@@ -167,11 +182,14 @@ class SessionViews:
             state.workspace.folder = place.workspace
         knowledge = bound.agent.knowledge if bound is not None else ()
         by_sandbox = any(rule.confined for rule in state.gate.policy.rules)
-        runs = by_sandbox and any(gate.runs_in_sandbox(spec) for spec in state.toolset.tools.values())
+        runs = by_sandbox and any(policy_rules.runs_in_sandbox(spec) for spec in state.toolset.tools.values())
         terms = await self._terms(state, Description()) if runs else None
         confined = terms is not None and terms.confines
         trusted = None if folder is None else folder.trusted
-        return summary(state, files=files, knowledge=knowledge, trusted=trusted, confined=confined)
+        specialists = tuple(bound.specialists) if bound is not None else ()
+        return summary(
+            state, files=files, knowledge=knowledge, trusted=trusted, confined=confined, specialists=specialists
+        )
 
 
 def _as_known(path: str, ask: PermissionAsk | QuestionAsk) -> PermissionAsk | QuestionAsk:

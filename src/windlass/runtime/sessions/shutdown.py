@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from windlass.events.sessions import SessionShutDown, SessionTotalled
+from windlass.kernel.phases import Left
 from windlass.runtime.host.drive_tasks import DriveTasks
 from windlass.runtime.host.opener import Opener
 from windlass.runtime.host.slot import Driven
@@ -34,6 +35,8 @@ class Shutdown:
     async def shut_down(self, key: Key, *, reason: str = "", error: bool = False) -> None:
         """Shuts a session down, once it rests. Safe twice: one that was shut down and not touched since is left as it
         is. What another process drives is left to it."""
+        if await self._has_left(key):
+            return
         await self._rest.wait(key)
         if await self._is_totalled(key):
             return
@@ -50,6 +53,20 @@ class Shutdown:
             if not driven.at_work:
                 self._tasks.drop(slot, driven)
                 await driven.owner.release()
+
+    async def _has_left(self, key: Key) -> bool:
+        """Whether a session goes on in another store: nothing may be put on record here, and whoever drove it lets
+        it go."""
+        if not isinstance((await self._log.fold(key)).state.phase, Left):
+            return False
+        async with self._slots.locked(key) as slot:
+            driven = slot.driven
+            if driven is not None:
+                if driven.task is not None:
+                    await asyncio.wait([driven.task], timeout=LETTING_GO_S)
+                self._tasks.drop(slot, driven)
+                await driven.owner.release()
+        return True
 
     async def _end_jobs(self, driven: Driven) -> None:
         """Background jobs end with their session, but for those that are detached; their ends are put on record."""

@@ -62,9 +62,9 @@ class SessionSkills:
             await self._owner.take(self._resolved(digest))
 
     def _search(self, workspace: str | None, trusted: bool) -> Catalogue:
-        found = catalogue(self.config, workspace=workspace, trusted=trusted, records=self.records)
-        remember_sources(self.records, found)
-        return found
+        skill_catalogue = catalogue(self.config, workspace=workspace, trusted=trusted, records=self.records)
+        remember_sources(self.records, skill_catalogue)
+        return skill_catalogue
 
     def _resolved(self, digest: str) -> SkillResolved:
         available = tuple(
@@ -85,23 +85,23 @@ class SessionSkills:
         blank = msgspec.structs.replace(command, found=None, failure=None, tokens=0, bytes=0, body=None)
         if not command.active:
             return blank
-        found = self.found.find(command.skill, (*self._owner.state.toolset.tools, *self.config.capabilities))
-        if isinstance(found, Skill):
-            found = await asyncio.to_thread(self._as_it_is, found)
-        if isinstance(found, Failed):
-            return msgspec.structs.replace(blank, failure=found.reason)
-        text = skill_text.instructions(found, command.arguments, self.config.script_timeout_ms)
+        skill = self.found.find(command.skill, (*self._owner.state.toolset.tools, *self.config.capabilities))
+        if isinstance(skill, Skill):
+            skill = await asyncio.to_thread(self._as_it_is, skill)
+        if isinstance(skill, Failed):
+            return msgspec.structs.replace(blank, failure=skill.reason)
+        text = skill_text.instructions(skill, command.arguments, self.config.script_timeout_ms)
         return msgspec.structs.replace(
             blank,
             found=FoundSkill(
-                key=found.key,
-                digest=found.digest,
-                place=found.place,
-                path=found.location,
-                package=found.package,
-                version=found.version,
-                allowed_tools=found.allowed_tools,
-                labels=self.found.labels(found.name),
+                key=skill.key,
+                digest=skill.digest,
+                place=skill.place,
+                path=skill.location,
+                package=skill.package,
+                version=skill.version,
+                allowed_tools=skill.allowed_tools,
+                labels=self.found.labels(skill.name),
             ),
             most=self.config.max_active,
             tokens=estimate_text(text),
@@ -182,7 +182,10 @@ def _covers(glob: str, path: str) -> bool:
     )
 
 
-def _digest(found: Catalogue) -> str:
-    rows = [(str(skill.key), skill.digest, found.labels(skill.name), skill.description) for skill in found.skills]
-    failed = [(each.reference, str(each.reason)) for each in found.failures]
+def _digest(skill_catalogue: Catalogue) -> str:
+    rows = [
+        (str(skill.key), skill.digest, skill_catalogue.labels(skill.name), skill.description)
+        for skill in skill_catalogue.skills
+    ]
+    failed = [(each.reference, str(each.reason)) for each in skill_catalogue.failures]
     return hashlib.blake2b(msgspec.json.encode((rows, failed)), digest_size=12).hexdigest()

@@ -39,7 +39,7 @@ def interpolated(text: str, skill: Skill, arguments: str) -> str:
     """The instructions with `$ARGUMENTS` and `$SKILL_DIR` replaced, once: what is put in is not read again, and nothing
     is ever run."""
     values = {"ARGUMENTS": arguments[:ARGUMENTS_CHARS_MAX], "SKILL_DIR": skill.folder}
-    return VARIABLE.sub(lambda found: values[found[1]], text)
+    return VARIABLE.sub(lambda match: values[match[1]], text)
 
 
 def instructions(skill: Skill, arguments: str, script_timeout_ms: int) -> str:

@@ -69,15 +69,15 @@ async def skill_file(
 ) -> Outcome:
     """A page of a file of an active skill, if it is still what it was when the skill was found."""
     active = next((each for each in state.skills.active.values() if each.key.skill_name == skill), None)
-    found = next((each for each in skills.found.skills if active is not None and each.key == active.key), None)
-    if active is None or found is None or found.digest != active.digest:
+    entry = next((each for each in skills.found.skills if active is not None and each.key == active.key), None)
+    if active is None or entry is None or entry.digest != active.digest:
         return failed("tool_arguments", f"no skill {skill!r} is active here: use it first", "not active")
-    known = next((file for file in found.files if file.path == path), None)
+    known = next((file for file in entry.files if file.path == path), None)
     if known is None:
-        files = ", ".join(file.path for file in found.files[:50]) or "none"
+        files = ", ".join(file.path for file in entry.files[:50]) or "none"
         return failed("tool_arguments", f"the skill has no file {path!r}: there are {files}", "no such file")
     try:
-        data = await asyncio.to_thread(read, found.folder, path, FOLDER_BYTES_MAX)
+        data = await asyncio.to_thread(read, entry.folder, path, FOLDER_BYTES_MAX)
     except Unreadable as problem:
         return failed("tool_arguments", str(problem), "not readable")
     if hashlib.blake2b(data, digest_size=16).hexdigest() != known.digest:

@@ -46,11 +46,11 @@ BEGINNING = f"{VERSION}.0."
 
 def read(cursor: str) -> tuple[int, str]:
     """The seq and the beginning of the hash that a cursor holds. Raises `UsageError` for what is no cursor."""
-    found = _FORM.fullmatch(cursor)
-    seq = int(found[1]) if found is not None else 0
-    if found is None or (seq > 0 and len(found[2]) != PREFIX_CHARS):
+    match = _FORM.fullmatch(cursor)
+    seq = int(match[1]) if match is not None else 0
+    if match is None or (seq > 0 and len(match[2]) != PREFIX_CHARS):
         raise UsageError(f"{cursor!r} is no cursor: give one that a record or session.cursor() told, or None")
-    return seq, found[2]
+    return seq, match[2]
 
 
 class Cursors:

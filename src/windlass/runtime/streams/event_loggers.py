@@ -96,8 +96,8 @@ def _tell(key: Key, seq: int, event: Event) -> None:
 def _fields(event: Event) -> str:
     """The fields of an event that say something, without its content."""
     plain: dict[str, Any] = msgspec.to_builtins(event)
-    found = ((name, value) for name, value in plain.items() if name not in UNTOLD and value not in (None, "", [], {}))
-    return "".join(f" {name}={_brief(value)}" for name, value in found)
+    fields = ((name, value) for name, value in plain.items() if name not in UNTOLD and value not in (None, "", [], {}))
+    return "".join(f" {name}={_brief(value)}" for name, value in fields)
 
 
 def _brief(value: Any) -> str:

@@ -19,7 +19,8 @@ from windlass.events.live import LIVE_EVENTS
 from windlass.events.stored import codec
 from windlass.models.transport.sse import EventParser, LineTooLong
 from windlass.store.base import Key
-from windlass.store.elsewhere import Elsewhere
+from windlass.store.driven_elsewhere import Elsewhere
+from windlass.tools.planes.task_stops import ended
 
 from . import cursors
 from .record import Record
@@ -100,7 +101,7 @@ class Feed:
             return
         prefix = cursors.read(heard.cursor)[1]
         record = Record(seq=heard.seq, at_ms=heard.at_ms, event=event, first=heard.cause, hash=prefix)
-        self._hub.committed([record])
+        self._hub.committed([record], len(bytes(heard.event)))
 
 
 class Feeds:
@@ -147,4 +148,4 @@ class Feeds:
         self._feeds.clear()
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await ended(tasks)

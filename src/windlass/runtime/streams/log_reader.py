@@ -175,16 +175,16 @@ class LogReader:
         self, key: Key, kinds: tuple[type[Event], ...], count: int, *, until: int, bodies: bool = True
     ) -> list[Record]:
         """The last records of some kinds at or before a seq, in their order: looked for near the end first."""
-        found: list[Record] = []
+        records: list[Record] = []
         for back in (NEWEST_AMONG, NEWEST_AMONG * 16, until):
-            found = [
+            records = [
                 record
                 async for record in self.records(key, after=max(0, until - back), until=until, bodies=bodies)
                 if isinstance(record.event, kinds)
             ]
-            if len(found) >= count or back >= until:
+            if len(records) >= count or back >= until:
                 break
-        return found[-count:]
+        return records[-count:]
 
     async def taken_at(self, key: Key, command_id: str) -> int | None:
         """Where the log took a command; None if it has not."""

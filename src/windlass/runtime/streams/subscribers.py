@@ -16,9 +16,11 @@ from windlass.events.live import Live, StreamTruncated
 from windlass.events.runs import Terminal
 
 from .record import Record
-from .shared_buffer import SharedBuffer
+from .shared_buffer import Allowance, SharedBuffer
 
 BUFFER_MAX = 1_024
+READ_MIN = 16
+"""So many things that all have read are let go together."""
 
 
 Told = Record | Live
@@ -51,7 +53,8 @@ class Subscription:
     @property
     def lagging(self) -> bool:
         """Whether it is so far behind that records are missing: it is let go, and goes on with the log."""
-        return self._shared.records.count - self._record > self._max
+        records = self._shared.records
+        return records.count - self._record > self._max or self._record < records.first
 
     async def next(self) -> Told | None:
         """The next thing told; None when the subscription is over or its reader was too slow (`lagging`)."""
@@ -90,27 +93,35 @@ class Subscription:
             return self._first.popleft()
         records, deltas = self._shared.records, self._shared.deltas
         behind = records.count - self._record
-        if behind > self._max:
+        if behind and self.lagging:
             return None
-        streamed = deltas.count - self._delta if self.live else 0
-        if streamed:
-            if streamed > self._max:
-                return self._skip_deltas(streamed - self._max)
-            place, delta = deltas.items[self._delta % deltas.size]
-            if not behind or place < records.items[self._record % records.size][0]:
+        if self.live and deltas.count > self._delta and deltas.items:
+            oldest = max(deltas.count - self._max, deltas.first)
+            if oldest > self._delta:
+                return self._skip_deltas(oldest)
+            place, delta, _ = deltas.items[self._delta - deltas.first]
+            if not behind or place < records.items[self._record - records.first][0]:
                 self._delta += 1
                 return delta
-        elif not behind:
+        if not behind:
             return None
-        record = records.items[self._record % records.size][1]
+        record = records.items[self._record - records.first][1]
         self._record += 1
         return record
 
-    def _skip_deltas(self, dropped: int) -> StreamTruncated:
+    def _skip_deltas(self, to: int) -> StreamTruncated:
         deltas = self._shared.deltas
-        self._delta += dropped
-        after_seq = deltas.items[self._delta % deltas.size][1].after_seq
+        dropped, self._delta = to - self._delta, to
+        after_seq = deltas.items[to - deltas.first][1].after_seq
         return StreamTruncated(reason="deltas_dropped", dropped=dropped, after_seq=after_seq)
+
+    def records_read(self) -> int:
+        """How many records it needs no more."""
+        return self._record
+
+    def deltas_read(self) -> int:
+        """How many deltas it needs no more."""
+        return self._delta
 
     def wake(self) -> None:
         """Has it read, if it waits."""
@@ -142,8 +153,9 @@ class Subscription:
 class Hub:
     """The listeners of one session in this process."""
 
-    def __init__(self, *, closed: bool = False) -> None:
+    def __init__(self, allowance: Allowance | None = None, *, closed: bool = False) -> None:
         """`closed` = nothing will ever be told here: its listeners are at their end at once."""
+        self._allowance = allowance if allowance is not None else Allowance()
         self._closed = closed
         self._subscriptions: dict[Subscription, None] = {}
         self._shared: SharedBuffer | None = None
@@ -166,26 +178,53 @@ class Hub:
 
     def subscribe(self, *, live: bool = True, buffer_max: int = BUFFER_MAX) -> Subscription:
         if self._shared is None:
-            self._shared = SharedBuffer(BUFFER_MAX)
+            self._shared = SharedBuffer(BUFFER_MAX, self._allowance)
         first = self.so_far() if live and self.so_far is not None else []
         subscription = Subscription(self, self._shared, first, live=live, buffer_max=buffer_max)
         if self._closed:
             subscription.close()
+            self._leave_buffer()
             return subscription
         self._subscriptions[subscription] = None
         self.hearing += live
         return subscription
 
     def leave(self, subscription: Subscription) -> None:
+        """Forgets a reader, also as one that waits: of a session at rest nobody would be woken for long."""
         if subscription in self._subscriptions:
             del self._subscriptions[subscription]
             self.hearing -= subscription.live
+        self._waiting[subscription.live].discard(subscription)
+        subscription.wake()
         if not self._subscriptions:
+            self._leave_buffer()
+        elif not self._closed:  # else it may read what is left
+            self._forget_read(subscription)
+
+    def _leave_buffer(self) -> None:
+        if self._shared is not None:
+            self._shared.close()
             self._shared = None
 
     def waits(self, subscription: Subscription) -> None:
         """A reader has read all and is to be woken for more."""
         self._waiting[subscription.live].add(subscription)
+        self._forget_read(subscription, READ_MIN)
+
+    def _forget_read(self, reader: Subscription, least: int = 0) -> None:
+        """Keeps nothing that all have read. Looked for only if the slowest reader went on: no other holds anything
+        back."""
+        if self._shared is None:
+            return
+        records, deltas = self._shared.records, self._shared.deltas
+        if len(records) > least and records.slowest in (reader, None):
+            slowest = min(self._subscriptions, key=Subscription.records_read)
+            records.slowest = slowest
+            records.forget(slowest.records_read())
+        if len(deltas) > least and deltas.slowest in (reader, None):
+            last = min((one for one in self._subscriptions if one.live), key=Subscription.deltas_read, default=None)
+            deltas.slowest = last
+            deltas.forget(last.deltas_read() if last is not None else deltas.count)
 
     def _wake(self, live: bool) -> None:
         waiting = self._waiting[live]
@@ -194,12 +233,12 @@ class Hub:
                 subscription.wake()
             waiting.clear()
 
-    def committed(self, records: list[Record]) -> None:
-        """Tells everyone what is in the log now."""
+    def committed(self, records: list[Record], data_bytes: int = 0) -> None:
+        """Tells everyone what is in the log now, where it takes so many bytes."""
         self.passed(records[-1].seq, records[-1].event)
         if self._shared is None:
             return
-        self._shared.tell(records)
+        self._shared.tell(records, data_bytes)
         self._wake(False)
         self._wake(True)
         self._swept += len(records)

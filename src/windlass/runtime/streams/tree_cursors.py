@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import UsageError
 
 from . import cursors
@@ -63,10 +64,10 @@ def read(cursor: str) -> TreePlaces:
         data = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
         unpacker = zlib.decompressobj()
         text = unpacker.decompress(data, BYTES_MAX)
-        found = msgspec.json.decode(text, type=TreePlaces)
+        tree_places = known_types.decode(text, TreePlaces)
     except (ValueError, binascii.Error, zlib.error, msgspec.DecodeError):
         raise UsageError(f"{cursor[:40]!r} is no cursor of a tree: give one that a tree stream told, or None") from None
-    scopes = [place.scope for place in found.places]
-    if "" not in scopes or len(set(scopes)) != len(scopes) or min(place.seq for place in found.places) < 0:
+    scopes = [place.scope for place in tree_places.places]
+    if "" not in scopes or len(set(scopes)) != len(scopes) or min(place.seq for place in tree_places.places) < 0:
         raise UsageError(f"{cursor[:40]!r} is no cursor of a tree: it does not say where its root stands")
-    return found
+    return tree_places

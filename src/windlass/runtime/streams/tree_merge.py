@@ -180,7 +180,7 @@ class TreeMerge:
         if isinstance(event, ChildFinished | ChildMoved | ChildSettled):
             below = self.branches.get(scope_of(self._key.session, event.child_id))
             return (below, event.child_seq) if below is not None and below.seq < event.child_seq else None
-        if isinstance(event, Command) and branch.scope and event.command_id.startswith(("stop:", "told:")):
+        if isinstance(event, Command) and branch.scope and event.command_id.startswith(("stop:", "told:", "granted:")):
             above, number = self.branches[branch.scope.rpartition("~")[0]], event.command_id.rpartition(":")[2]
             seq = int(number) if number.isascii() and number.isdecimal() else 0
             return (above, seq) if above.seq < seq else None

@@ -1,7 +1,7 @@
 """Streams over a tree of sessions: what is stored, merged; then what happens, live, causes before effects.
 
-One reader listens to each session that is at work. A reader that is too slow loses what is being written, and reads
-what is committed from the logs.
+One reader listens to each session that is at work, or owes something behind its end. A reader that is too slow loses
+what is being written, and reads what is committed from the logs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from windlass.events.errors import UsageError
 from windlass.events.live import Live, StreamTruncated
 from windlass.events.trees.children import ChildFinished
 from windlass.runtime.trees.tree_rows import rows_below, scope_of
-from windlass.store.base import Key, Store
+from windlass.store.base import IndexRow, Key, Store
+from windlass.tools.planes.task_stops import ended
 
 from . import tree_cursors
 from .cursors import Cursors
@@ -45,6 +46,8 @@ class TreeTail:
         self._live = live
         self._heard: asyncio.Queue[Heard] = asyncio.Queue(WAITING_MAX)
         self._listeners: dict[str, asyncio.Task[None]] = {}
+        self._over: set[str] = set()
+        """The sessions that have ended and are listened to, as long as they owe something."""
         self._started = self._after is None
 
     @property
@@ -74,14 +77,16 @@ class TreeTail:
         finally:
             for listener in self._listeners.values():
                 listener.cancel()
-            await asyncio.gather(*self._listeners.values(), return_exceptions=True)
+            await ended(self._listeners.values())
             self._listeners.clear()
 
     async def _follow(self) -> AsyncIterator[Scoped]:
         self._merge.begun.clear()
         for branch in tuple(self._merge.branches.values()):
-            if not await self._streams.has_ended(branch):
+            if not await self._streams.is_read_out(branch):
                 self._listen(branch)
+                if await self._streams.has_ended(branch):
+                    self._over.add(branch.scope)
         while True:
             branch, told = await self._heard.get()
             if told is None:
@@ -91,18 +96,22 @@ class TreeTail:
                 continue
             async for scoped in self._merge.heard(branch, told):
                 yield scoped
-                self._follows(scoped)
+                await self._follows(scoped)
 
-    def _follows(self, scoped: Scoped) -> None:
-        """Listens to sessions that have begun, and no more to those that have ended: what is appended to one behind its
-        end, such as a command that it refuses, is read by the next reading."""
+    async def _follows(self, scoped: Scoped) -> None:
+        """Listens to sessions that have begun, and no more to those that have ended and owe nothing: what is appended
+        to one then, such as a command that it refuses, is read by the next reading."""
         event = scoped.told.event if isinstance(scoped.told, Record) else None
         while self._merge.begun:
             self._listen(self._merge.begun.pop())
+        scope = scoped.scope
         if isinstance(event, ChildFinished):
-            listener = self._listeners.pop(scope_of(self._key.session, event.child_id), None)
-            if listener is not None:
-                listener.cancel()
+            scope = scope_of(self._key.session, event.child_id)
+            self._over.add(scope)
+        listened_to = scope in self._over and scope in self._listeners
+        if listened_to and await self._streams.is_read_out(self._merge.branches[scope]):
+            self._over.discard(scope)
+            self._listeners.pop(scope).cancel()
 
     def _listen(self, branch: Branch) -> None:
         self._listeners[branch.scope] = asyncio.create_task(self._pump(branch), name=f"windlass:tree:{branch.scope}")
@@ -134,6 +143,15 @@ class TreeStreams:
         return TreeTail(self, key, depth=depth, after=after, live=live)
 
     async def has_ended(self, branch: Branch) -> bool:
-        """Whether a child has come to its end: nobody need listen to it."""
+        """Whether a child has come to its end; it may owe something behind it."""
         row = await self.store.index.get(branch.key) if branch.scope else None
-        return row is not None and row.parent is not None and row.state == "idle" and not row.owed
+        return _is_over(row)
+
+    async def is_read_out(self, branch: Branch) -> bool:
+        """Whether a child has come to its end, owes nothing behind it and was read: nobody need listen to it."""
+        row = await self.store.index.get(branch.key) if branch.scope else None
+        return row is not None and _is_over(row) and not row.owed and row.seq <= branch.seq
+
+
+def _is_over(row: IndexRow | None) -> bool:
+    return row is not None and row.parent is not None and row.state == "idle"

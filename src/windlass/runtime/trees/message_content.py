@@ -9,7 +9,7 @@ import msgspec
 
 from windlass.events.base import Event
 from windlass.events.commands import PromptBody, PromptReceived
-from windlass.events.runs import RunFailed, Terminal
+from windlass.events.runs import Terminal
 from windlass.events.stored import codec
 from windlass.events.stored.known_secrets import SECRETS
 from windlass.events.trees.children import ChildBody, ChildFinished
@@ -58,9 +58,29 @@ def _with_answer(command: ChildFinished, reply: Event | None, end: Terminal | No
     if len(text) > ANSWER_CHARS_MAX:
         text = f"{text[:ANSWER_CHARS_MAX]} […]"
     if not command.ok:
-        why = end.failure.message if isinstance(end, RunFailed) else end.stop.replace("_", " ") if end else "unknown"
-        text = f"the child session ended: {command.status} ({why})" + (f"\n{text}" if text else "")
+        why = f"the child session ended: {command.status} ({_why(command, end)})"
+        text = why + (f"\n{text}" if text else "")
     checked = body.output if body is not None else None
     output = checked.value if checked is not None and checked.valid and command.ok else None
+    if reply is not None and body is None:
+        text, output = _of_workflow(reply, text if not command.ok else "")
     content = ChildBody(content=(Text(text=text),), output=output)
     return msgspec.structs.replace(command, tokens=estimate_text(text), bytes=len(text.encode()), body=content)
+
+
+def _of_workflow(said: Event, why: str) -> tuple[str, Any]:
+    """What a workflow gave: the output of its last node, as a text, and as a value if it is none."""
+    from windlass.runtime.flows.outputs import outcome_of
+    from windlass.runtime.flows.references import text_of
+
+    value = outcome_of(said).value
+    text = text_of(value)[:ANSWER_CHARS_MAX]
+    return (f"{why}\n{text}".strip(), None if isinstance(value, str) or why else value)
+
+
+def _why(command: ChildFinished, end: Terminal | None) -> str:
+    """Why a child did not end well; where, if that was further below."""
+    if command.failure is not None:
+        own = command.failed_in.rpartition("~")[2] == command.call_id
+        return command.failure.message if own else f"{command.failed_in}: {command.failure.message}"
+    return end.stop.replace("_", " ") if end is not None else "unknown"

@@ -15,24 +15,34 @@ from windlass.events.errors import Refused, StoreError, UsageError
 from windlass.events.tools.calls import ToolCancelled, ToolDenied
 from windlass.events.trees.children import ChildBody, ChildOpened, ChildStarted
 from windlass.events.values.blocks import Text
+from windlass.events.values.graphs import FlowGraph
 from windlass.events.values.isolation import Worktree, strictest
 from windlass.events.values.items import HistoryItem
+from windlass.events.values.tools import RUN_WORKFLOW
 from windlass.kernel import log
+from windlass.kernel.parts.trees import worktrees
 from windlass.kernel.phases import Asked
 from windlass.runtime.drive.children import NO_CHILDREN, finished
 from windlass.runtime.drive.effect_outcome import Done
+from windlass.runtime.drive.tool_calls import arguments_in
+from windlass.runtime.flows.authored import graph_in
 from windlass.runtime.flows.submission import Submission
 from windlass.runtime.streams.log_reader import LogReader
 from windlass.runtime.workspace.folder import Folder, recorded_folder
 from windlass.store.base import Key
 
-from .session_worktree import folder_in, identity_of, made_for, name_of
+from .git_threads import GitWork
+from .messages import Messages
+from .parent_conversation import ParentConversation
+from .session_worktree import identity_of, made_for, name_of
 from .specialists import inherited, isolation_of, repository_of
 from .tree_rows import rows_below, scope_of
+from .tree_tools import TreeTools
 
 if TYPE_CHECKING:
     from windlass.kernel.effects import StartChild
     from windlass.kernel.state import State
+    from windlass.runtime.api.agent import Agent
     from windlass.runtime.bind.agent_registry import BoundAgents
     from windlass.runtime.bind.bound_agent import Bound
     from windlass.runtime.commands.sender import Sender
@@ -45,7 +55,8 @@ if TYPE_CHECKING:
 
 OPENED_TOKENS = 24
 ENDING_MS = 5_000
-"""How long the ends of children that were stopped are waited for by whoever waits for their parent, or leaves."""
+"""How long the ends of children that were stopped, and the removal of worktrees, are waited for by whoever waits for
+their parent, or leaves."""
 LOOK_MS = 10
 
 
@@ -60,6 +71,7 @@ class Trees:
         self._settings = settings
         self.opener: Opener | None = None
         self.sender: Sender | None = None
+        self.git = GitWork()
 
     def submission(self, owner: Owner) -> Submission:
         """What adds nodes to the workflow that a session works for."""
@@ -71,9 +83,12 @@ class Trees:
 
         return Submission(owner, self.store, self._ports, send)
 
+    def tools(self, owner: Owner) -> TreeTools:
+        """The tools by which a session reaches others of its tree."""
+        return TreeTools(Messages(owner, self.store, self.nudge), ParentConversation(owner, self.store))
+
     def of(self, owner: Owner, bound: Bound) -> SessionChildren:
         """The children of one session."""
-        owner.on_sent = self.nudge
         return SessionChildren(self, owner, bound)
 
     def nudge(self, sender: Key, receivers: Sequence[str]) -> None:
@@ -116,21 +131,36 @@ class Trees:
                 raise UsageError("this runtime is closed: open another one")
             await self._ports.sleep_ms(self._settings.poll_ms // 10 + 1)
 
+    async def take_up(self, key: Key) -> None:
+        """Has children do what they owed behind their end when nobody drove them any more, where nothing is resumed
+        but what is asked for: somebody asked for the session above them."""
+        if self._settings.take_up or self.opener is None:
+            return
+        for row in await rows_below(self.store, key):
+            if row.state == "idle" and row.owed and row.agent in self.agents:
+                below = Key(key.tenant, row.session)
+                self.ask_for(key, below)
+                await self.opener.try_to_drive(below)
+
     async def quiet(self, key: Key | None = None, most_ms: int | None = None) -> None:
-        """Waits for the ends of children that were stopped here, so that the log of each parent tells them; of all
-        sessions that are driven here, or of one and those below it. Not for ever: what is not told by then is owed."""
+        """Waits for the ends of children that were stopped here, so that the log of each parent tells them, and for
+        the worktrees of those that have ended to be removed; of all sessions that are driven here, or of one and those
+        below it. Not for ever: what is not told by then is owed."""
         left_ms = ENDING_MS if most_ms is None else min(most_ms, ENDING_MS)
         while left_ms > 0 and self.ending(key):
             await self._ports.sleep_ms(LOOK_MS)
             left_ms -= LOOK_MS
 
     def ending(self, key: Key | None = None) -> bool:
-        """Whether a child is about to end whose parent is driven here. One that waits for a person is not."""
+        """Whether a child is about to end whose parent is driven here, or about to remove its worktree. One that waits
+        for a person is not."""
         for slot in self.slots.driven:
             driven, name = slot.driven, slot.key.session
             within = key is None or slot.key == key or name.startswith(f"{key.session}~")
             if driven is None or not within or not driven.at_work:
                 continue
+            if worktrees.is_to_be_removed(driven.owner.state):
+                return True
             for child in driven.owner.state.children.ending:
                 below = self.slots.driven_at(Key(slot.key.tenant, child.child_id))
                 if below is None and child.agent in self.agents:
@@ -199,8 +229,8 @@ class SessionChildren:
             return ""
         if head is None:
             await trees.store.log.create(key)
-        named = [agent for agent in self._bound.agent.agents if agent.name == effect.agent]
-        bound = trees.agents.get(named[0].name) if named else None
+        named = self._specialist(effect)
+        bound = trees.agents.get(named.name) if named is not None else None
         if bound is None:
             return f"not run: there is no specialist {effect.agent!r} here" if effect.agent else NO_CHILDREN
         try:
@@ -209,6 +239,16 @@ class SessionChildren:
             if not trees.slots.closed:
                 return f"not run: {error}"
         return ""
+
+    def _specialist(self, effect: StartChild) -> Agent | None:
+        """The agent that a child is run by; what coordinates it, if it is a workflow that the model wrote."""
+        for agent in self._bound.may_start():
+            if effect.tool == RUN_WORKFLOW and agent.workflows is not None:
+                return agent.workflows
+            for known in agent.agents:
+                if known.name == effect.agent:
+                    return known
+        return None
 
     async def _begin(self, key: Key, effect: StartChild, bound: Bound) -> None:
         from windlass.runtime.host.first_facts import Beginning, Birth
@@ -238,21 +278,34 @@ class SessionChildren:
             labels=effect.labels,
             birth=birth,
             worktree=worktree,
+            trusted=bool(state.gate.policy.trusted),
+            flow=await self._authored(effect),
         )
         assert trees.opener is not None
         await trees.opener.begin(key, beginning)
 
+    async def _authored(self, effect: StartChild) -> FlowGraph | None:
+        """The graph of a workflow that the session's model wrote; None of any other child."""
+        call = self._owner.state.calls.by_id.get(effect.call_id)
+        if effect.tool != RUN_WORKFLOW or call is None:
+            return None
+        source = await self._owner.event(call.source_seq if call.changed_seq is None else call.changed_seq)
+        given = arguments_in(call, source)
+        if given is None or given.args is None:
+            raise UsageError("the graph was erased before it began")
+        return graph_in(given.args)
+
     async def _worktree(self, key: Key, folder: Folder | None, bound: Bound) -> tuple[Worktree, Folder]:
         """The worktree of a child, made unless it is there, and the folder in it that the child works in: the place
         that its parent works in."""
-        found = repository_of(folder)
-        if folder is None or found is None:
+        repository = repository_of(folder)
+        if folder is None or repository is None:
             raise UsageError("it was to work in a worktree of its own, and this session works in no git repository")
         state = self._owner.state
         name = name_of(key.session, identity_of(self._trees.store), key.tenant, str(state.started_ms))
-        worktree = await made_for(name, found, bound.agent)
+        worktree, place = await made_for(name, repository, folder.path, bound.agent, self._trees.git)
         self._owner.ports.point("worktree_made")
-        return worktree, msgspec.structs.replace(folder, path=folder_in(worktree, folder.path))
+        return worktree, msgspec.structs.replace(folder, path=place)
 
     async def _history(self) -> Sequence[HistoryItem]:
         """What the parent has seen, but for what is open."""

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from windlass.events.errors import UsageError
 from windlass.events.values.isolation import Worktree
 from windlass.kernel.effects import MergeWorktree, RemoveWorktree
 from windlass.runtime.drive.effect_outcome import Done
-from windlass.runtime.host.shielded_work import to_its_end
 from windlass.runtime.jobs.job_place import state_folder
 
-from . import worktree_folders
-from .git_commands import GitFailed
+from . import worktree_folders, worktree_merge
+from .git_process import GitFailed, Patience
+from .git_threads import GitWork
 
 if TYPE_CHECKING:
     from windlass.runtime.api.agent import Agent
     from windlass.runtime.bind.bound_agent import Bound
     from windlass.runtime.owner.owner import Owner
-
-T = TypeVar("T")
 
 DIGEST_CHARS = 16
 NAME_CHARS_MAX = 40
@@ -54,34 +50,40 @@ def folder_in(worktree: Worktree, folder: str) -> str:
     return place
 
 
-async def made_for(name: str, root: str, agent: Agent) -> Worktree:
-    """The worktree of a child, made from a repository unless it is there. Raises `UsageError` if it cannot be."""
+async def made_for(name: str, root: str, folder: str, agent: Agent, git: GitWork) -> tuple[Worktree, str]:
+    """The worktree of a child, made from a repository unless it is there, and the place in it that is `folder` of the
+    repository. Raises `UsageError` if it cannot be."""
+
+    def make(patience: Patience) -> tuple[Worktree, str]:
+        made = worktree_folders.made(root, place_of(name), f"windlass/{name}", agent.at_end, patience)
+        return made, folder_in(made, folder)
+
     try:
-        return await _by_git(lambda: worktree_folders.made(root, place_of(name), f"windlass/{name}", agent.at_end))
+        return await git.perform(root, make)
     except (GitFailed, OSError) as error:
         raise UsageError(f"no worktree can be made for it: {error}") from error
-
-
-async def _by_git(work: Callable[[], T]) -> T:
-    """In a thread, since git may take its time, and to its end even if nobody waits for it any more: who has closed a
-    runtime may do with the repository what he likes."""
-    return await to_its_end(asyncio.ensure_future(asyncio.to_thread(work)))
 
 
 class SessionWorktree:
     """Performs what a session owes its worktree."""
 
-    def __init__(self, owner: Owner, bound: Bound) -> None:
+    def __init__(self, owner: Owner, bound: Bound, git: GitWork) -> None:
         self._owner = owner
         self._bound = bound
+        self._git = git
 
     async def perform(self, effect: MergeWorktree | RemoveWorktree) -> Done:
         """What came of a merge or a removal, as a fact."""
         why = f"{self._bound.agent.display_name or self._bound.agent.name} ({self._owner.key.session})"
         if isinstance(effect, MergeWorktree):
-            merged = await _by_git(lambda: worktree_folders.merged(effect.worktree, why))
+            merged = await self._git.perform(
+                effect.worktree.repository, lambda patience: worktree_merge.merged(effect.worktree, why, patience)
+            )
             self._owner.ports.point("worktree_merged")
             return Done(merged)
-        removed = await _by_git(lambda: worktree_folders.removed(effect.worktree, why, keeps=effect.keeps))
+        removed = await self._git.perform(
+            effect.worktree.repository,
+            lambda patience: worktree_folders.removed(effect.worktree, why, keeps=effect.keeps, patience=patience),
+        )
         self._owner.ports.point("worktree_removed")
         return Done(removed)

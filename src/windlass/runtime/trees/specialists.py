@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import UsageError
 from windlass.events.values.isolation import Isolation
-from windlass.events.values.specs import Limits, Policy, Rule, SessionOptions, Spawning, ToolSpec
-from windlass.kernel.parts.flows import nodes
+from windlass.events.values.policy import Policy, Rule
+from windlass.events.values.setup import Limits, SessionOptions, Spawning
+from windlass.events.values.tools import RUN_WORKFLOW, ToolSpec
+from windlass.kernel.parts.flows import node_graph
+from windlass.kernel.parts.trees import child_shares
+from windlass.runtime.bind.builtin_tools import READ_PARENT
 from windlass.runtime.workspace import git
 from windlass.tools.tool import AnyTool, Options, Tool
 
@@ -70,7 +75,11 @@ def parameters(names: list[str]) -> dict[str, Any]:
             "agent": {"type": "string", "enum": names, "description": "Which specialist."},
             "task": {"type": "string", "minLength": 1, "description": "All that it needs to know."},
             "mode": {"type": "string", "enum": ["foreground", "background", "detached"]},
-            "context": {"type": "string", "enum": ["fresh", "forked"], "description": "forked: it sees what you saw."},
+            "context": {
+                "type": "string",
+                "enum": ["fresh", "forked", "shared_read"],
+                "description": "forked: it begins with what you saw. shared_read: it can look that up, and what comes.",
+            },
             "isolation": {
                 "type": "string",
                 "enum": ["worktree", "read_only"],
@@ -90,14 +99,16 @@ def parameters(names: list[str]) -> dict[str, Any]:
 
 def spawning_of(spec: ToolSpec, args: JsonObject) -> Spawning | None:
     """What a call says about the child session that it starts; None if it starts none of ours."""
-    if spec.runs != "child" or spec.name != SPAWN:
+    if spec.runs != "child" or spec.name not in (SPAWN, RUN_WORKFLOW):
         return None
+    if spec.name == RUN_WORKFLOW:
+        return Spawning(agent=RUN_WORKFLOW, mode=args.get("mode", "foreground"))
     limits = args.get("limits")
     return Spawning(
         agent=str(args["agent"]),
         mode=args.get("mode", "foreground"),
         context=args.get("context", "fresh"),
-        limits=msgspec.convert(limits, Limits) if limits is not None else None,
+        limits=known_types.convert(limits, Limits) if limits is not None else None,
         isolation=args.get("isolation"),
     )
 
@@ -113,19 +124,24 @@ def isolation_of(agent: Agent, folder: Folder | None) -> Isolation | None:
 
 def repository_of(folder: Folder | None) -> str | None:
     """The top of the repository that a folder lies in."""
-    found = git.find(folder.path)[0] if folder is not None else None
-    return found.root if found is not None else None
+    repository = git.find(folder.path)[0] if folder is not None else None
+    return repository.root if repository is not None else None
 
 
 def inherited(state: State, agent: Agent, effect: StartChild, isolation: Isolation) -> SessionOptions:
-    """What a child session has otherwise than its agent says: all that its parent may not do either, and its slice."""
+    """What a child session has otherwise than its agent says: all that its parent may not do either, and its slice. The
+    parent's settings bound how deep those below it may go too, whatever the settings of the child's agent say."""
+    deepest = Limits(depth=state.setup.settings.children_depth_max)
     return SessionOptions(
-        policy=narrowed(agent.policy, state.gate.policy, reads=agent.role in READING, locked=nodes.locks(state.flow)),
-        limits=effect.slice,
+        policy=narrowed(
+            agent.policy, state.gate.policy, reads=agent.role in READING, locked=node_graph.locks(state.flow)
+        ),
+        limits=child_shares.narrower(effect.slice, deepest),
         mode="plan" if state.setup.mode == "plan" else None,
         quarantine=effect.quarantine,
         sandbox=state.setup.options.sandbox,
         isolation=isolation if isolation != "shared" else None,
+        tools=(READ_PARENT,) if effect.context == "shared_read" else (),
     )
 
 
@@ -140,7 +156,8 @@ def narrowed(
     for tool, phase in locked.items():
         why = f"it is locked until the phase {phase!r} of the workflow has passed"
         more.append(Rule(action="deny", tool=tool, name="locked", reason=why, missing_ok=True))
-    return Policy(
+    return msgspec.structs.replace(
+        own,
         rules=(*own.rules, *stricter, *more),
         default=max(own.default, parent.default, key=STRICT.index),
         exclude=tuple(dict.fromkeys((*own.exclude, *parent.exclude))),

@@ -16,8 +16,8 @@ async def rows_below(store: Store, key: Key) -> list[IndexRow]:
     own = await store.index.get(key)
     root = own.root if own is not None and own.root else key.session
     rows = await store.index.find(Query(tenant=key.tenant, root=root, limit=TREE_MAX))
-    found = [row for row in rows if row.session.startswith(f"{key.session}~")]
-    return sorted(found, key=lambda row: place_of(scope_of(key.session, row.session)))
+    below = [row for row in rows if row.session.startswith(f"{key.session}~")]
+    return sorted(below, key=lambda row: place_of(scope_of(key.session, row.session)))
 
 
 def scope_of(above: str, session: str) -> str:
@@ -41,6 +41,6 @@ def place_of(scope: str) -> tuple[tuple[str, int, int, str], ...]:
 
 
 def _piece(origin: str) -> tuple[str, int, int, str]:
-    found = _PIECE.fullmatch(origin)
-    assert found is not None  # every text has this form
-    return found[1], int(found[2] or 0), int(found[3] or 0), found[4]
+    match = _PIECE.fullmatch(origin)
+    assert match is not None  # every text has this form
+    return match[1], int(match[2] or 0), int(match[3] or 0), match[4]

@@ -1,26 +1,26 @@
-"""The worktrees of child sessions on disk: made once, merged, removed. Each of these may be done again after a crash:
-what is there already is found, and what was left half done is done anew."""
+"""The worktrees of child sessions on disk: made once, removed. Both may be done again after a crash: what is there
+already is found, and what was left half done is done anew."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
 
-from windlass.events.trees.worktrees import MergeBody, WorktreeMerged, WorktreeRemoved
+from windlass.events.trees.worktrees import WorktreeRemoved
 from windlass.events.values.isolation import AtEnd, Worktree
 
-from .git_commands import GitFailed, Repository, repository, said
+from .git_commands import Repository, repository
+from .git_process import GitFailed, Patience
+from .worktree_merge import committed, lock_of, tip_of, unlock
 
-FILES_TOLD_MAX = 20
 MADE = ".made"
 """How the file is called that says that a worktree is whole, and which commit it began at."""
 
 
-def made(root: str, folder: str, branch: str, at_end: AtEnd) -> Worktree:
+def made(root: str, folder: str, branch: str, at_end: AtEnd, patience: Patience | None = None) -> Worktree:
     """The worktree of a branch in a folder, which is made from what is checked out in `root` unless it is there. Raises
     `GitFailed` if it cannot be."""
-    with repository(root) as repo:
+    with repository(root, patience=patience) as repo:
         head = repo.git(root, "rev-parse", "--verify", "HEAD^{commit}")
         base = _begun_at(repo, folder, branch)
         if base is None:
@@ -41,17 +41,12 @@ def _begun_at(repo: Repository, folder: str, branch: str) -> str | None:
     except OSError:
         return None
     known = f"worktree {folder}" in repo.git(repo.common, "worktree", "list", "--porcelain").splitlines()
-    return base if known and os.path.isdir(folder) and _tip(repo, branch) else None
-
-
-def _tip(repo: Repository, branch: str) -> str:
-    """What a branch is at; empty if there is none."""
-    return repo.tried(repo.common, "rev-parse", "--verify", "-q", f"refs/heads/{branch}").stdout.decode("ascii").strip()
+    return base if known and os.path.isdir(folder) and tip_of(repo, branch) else None
 
 
 def _check_bare(repo: Repository, head: str, branch: str) -> None:
     """Raises `GitFailed` if a branch of this name holds what nobody else has: no crash of ours left it."""
-    tip = _tip(repo, branch)
+    tip = tip_of(repo, branch)
     if tip and not repo.holds(repo.common, "merge-base", "--is-ancestor", tip, head):
         raise GitFailed(f"there is a branch {branch} with changes of its own: rename it, or delete it")
 
@@ -68,64 +63,25 @@ def _mark(folder: str, base: str) -> None:
 def _clear(repo: Repository, folder: str, branch: str) -> None:
     """Takes away what is left of a worktree, its branch too."""
     _clear_folder(repo, folder)
-    if _tip(repo, branch):
+    unlock(lock_of(repo, branch))
+    if tip_of(repo, branch):
         repo.git(repo.common, "branch", "--quiet", "-D", branch)
 
 
 def _clear_folder(repo: Repository, folder: str) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(folder + MADE)
-    if not repo.holds(repo.common, "worktree", "remove", "--force", "--force", folder):
+    unlock(folder + MADE)
+    if repo.tried(repo.common, "worktree", "remove", "--force", "--force", folder).returncode != 0:
         shutil.rmtree(folder, ignore_errors=True)
     repo.git(repo.common, "worktree", "prune", "--expire", "now")
 
 
-def merged(tree: Worktree, why: str) -> WorktreeMerged:
-    """Brings what is in a worktree to where it was made from. `why` is the text of commits that are made."""
-    try:
-        with repository(tree.repository, tree.common) as repo:
-            return _merged(repo, tree, why)
-    except (GitFailed, OSError) as error:
-        return WorktreeMerged(outcome="failed", body=MergeBody(detail=str(error)))
-
-
-def _merged(repo: Repository, tree: Worktree, why: str) -> WorktreeMerged:
-    tip, here = _committed(repo, tree, why), tree.repository
-    head = repo.git(here, "rev-parse", "--verify", "HEAD^{commit}")
-    if repo.holds(here, "merge-base", "--is-ancestor", tip, head):
-        return WorktreeMerged(outcome="unchanged" if tip == tree.base else "merged", commit=head)
-    target = tip
-    if not repo.holds(here, "merge-base", "--is-ancestor", head, tip):
-        tried = repo.tried(here, "merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", head, tip)
-        joined, *files = tried.stdout.decode("utf-8", "replace").rstrip("\0").split("\0")
-        if tried.returncode == 1:
-            shown = tuple(files[:FILES_TOLD_MAX])
-            return WorktreeMerged(outcome="conflict", conflicts=len(files), body=MergeBody(files=shown))
-        if tried.returncode != 0:
-            raise GitFailed(f"git merge-tree: {said(tried)}")
-        target = repo.git(here, "commit-tree", joined, "-p", head, "-p", tip, "-m", f"Merge {tree.branch}: {why}")
-    # The merge is known to fit: this only moves the checkout on, and changes nothing at all if it cannot.
-    repo.git(here, "merge", "--ff-only", "--quiet", target)
-    return WorktreeMerged(outcome="merged", commit=target)
-
-
-def _committed(repo: Repository, tree: Worktree, why: str) -> str:
-    """The commit that holds all that was changed in a worktree; its branch is at it."""
-    repo.git(tree.folder, "add", "--all")
-    if not repo.holds(tree.folder, "diff", "--cached", "--quiet"):
-        repo.git(tree.folder, "commit", "--quiet", "--no-verify", "-m", why)
-    tip = repo.git(tree.folder, "rev-parse", "--verify", "HEAD^{commit}")
-    repo.git(tree.folder, "update-ref", f"refs/heads/{tree.branch}", tip)
-    return tip
-
-
-def removed(tree: Worktree, why: str, *, keeps: bool) -> WorktreeRemoved:
+def removed(tree: Worktree, why: str, *, keeps: bool, patience: Patience | None = None) -> WorktreeRemoved:
     """Takes the folder of a worktree away, and its branch too unless that holds what nobody has. Never raises: what
     could not be done is said."""
     try:
         # In older logs only a folder leads to the repository: its own if that of a parent that has ended went first.
         there = tree.repository if os.path.isdir(tree.repository) else tree.folder
-        with repository(there, tree.common) as repo:
+        with repository(there, tree.common, patience) as repo:
             return _removed(repo, tree, why, keeps=keeps)
     except (GitFailed, OSError) as error:
         return WorktreeRemoved(branch=tree.branch if keeps else "", detail=f"{tree.folder} is left: {error}")
@@ -133,8 +89,8 @@ def removed(tree: Worktree, why: str, *, keeps: bool) -> WorktreeRemoved:
 
 def _removed(repo: Repository, tree: Worktree, why: str, *, keeps: bool) -> WorktreeRemoved:
     if keeps and os.path.isdir(tree.folder):
-        _committed(repo, tree, why)
-    tip = _tip(repo, tree.branch)
+        committed(repo, tree, why)
+    tip = tip_of(repo, tree.branch)
     if not keeps or not tip or tip == tree.base or _is_merged(repo, tree, tip):
         _clear(repo, tree.folder, tree.branch)
         return WorktreeRemoved()

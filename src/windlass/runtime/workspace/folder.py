@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from windlass.events.errors import UsageError
-from windlass.events.values.specs import ToolSpec, Workspace
+from windlass.events.values.setup import Workspace
+from windlass.events.values.tools import ToolSpec
 
 from . import git
 from .instruction_files import DEFAULT_NAMES, FoundFiles, candidates, checked_names, look
@@ -105,14 +106,14 @@ class Place:
         if not os.path.isdir(folder):
             self.workspace, self._git_stamps = None, None
             return
-        found, self._git_paths = git.find(folder)
+        repository, self._git_paths = git.find(folder)
         self._git_stamps = _stamps(self._git_paths)
-        self._top = found.root if found is not None else folder
+        self._top = repository.root if repository is not None else folder
         self.workspace = Workspace(
             cwd=_text(folder),
-            git_root=_text(found.root) if found is not None else None,
-            repository=found.name if found is not None else None,
-            branch=found.branch if found is not None else None,
+            git_root=_text(repository.root) if repository is not None else None,
+            repository=repository.name if repository is not None else None,
+            branch=repository.branch if repository is not None else None,
         )
 
     def _look_at_files(self, names: tuple[str, ...]) -> None:

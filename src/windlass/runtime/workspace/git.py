@@ -47,9 +47,9 @@ def find(folder: str) -> tuple[Repository | None, tuple[str, ...]]:
     place = folder
     for _ in range(LEVELS_MAX):
         seen.append(os.path.join(place, ".git"))
-        found = _repository(place, folder, seen)
-        if found is not None:
-            return found, tuple(seen)
+        repository = _repository(place, folder, seen)
+        if repository is not None:
+            return repository, tuple(seen)
         above = os.path.dirname(place)
         if above == place or _about(above) != device:
             break
@@ -168,19 +168,19 @@ def origin_of(config: str) -> str | None:
 
 def _value(text: str) -> str:
     """A value without its quotes and its comment."""
-    found: list[str] = []
+    pieces: list[str] = []
     quoted = False
     chars = iter(text.strip())
     for char in chars:
         if char == "\\":
-            found.append(next(chars, ""))
+            pieces.append(next(chars, ""))
         elif char == '"':
             quoted = not quoted
         elif char in "#;" and not quoted:
             break
         else:
-            found.append(char)
-    return "".join(found).strip()
+            pieces.append(char)
+    return "".join(pieces).strip()
 
 
 def name_in(address: str) -> str | None:

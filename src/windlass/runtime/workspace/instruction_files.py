@@ -49,7 +49,7 @@ class FoundFiles(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sources(self) -> tuple[str, ...]:
         """The files that are used, as `path@digest`."""
-        return tuple(f"{found.path}@{found.digest}" for found in self.files if found.used)
+        return tuple(f"{file.path}@{file.digest}" for file in self.files if file.used)
 
 
 def checked_names(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -111,14 +111,14 @@ def _read_all(top: str, paths: list[str], exclude: tuple[str, ...]) -> FoundFile
     room = ALL_BYTES_MAX
     try:
         for path in reversed(paths):
-            found, text = _read_one(root, path, min(room, FILE_BYTES_MAX))
-            twin = seen.setdefault((os.path.dirname(path), found.digest), found.path) if found.used else found.path
-            if twin != found.path:
-                found = msgspec.structs.replace(found, used=False, note=f"left out: the same as {twin}")
-            if found.used:
-                room -= min(found.bytes, FILE_BYTES_MAX)
-                texts.append(_section(found, text))
-            files.append(found)
+            file, text = _read_one(root, path, min(room, FILE_BYTES_MAX))
+            twin = seen.setdefault((os.path.dirname(path), file.digest), file.path) if file.used else file.path
+            if twin != file.path:
+                file = msgspec.structs.replace(file, used=False, note=f"left out: the same as {twin}")
+            if file.used:
+                room -= min(file.bytes, FILE_BYTES_MAX)
+                texts.append(_section(file, text))
+            files.append(file)
     finally:
         root.close()
     return FoundFiles(files=tuple(reversed(files)), text="\n\n".join(reversed(texts)))
@@ -146,8 +146,8 @@ def _read_one(root: Root, path: str, most: int) -> tuple[InstructionFile, str]:
     notes = [f"cut: the first {size(most)} are used"] if len(data) > most else []
     notes += [f"{size(bad)} that are not UTF-8 are replaced by U+FFFD"] if bad else []
     digest = hashlib.blake2b(data[:most], digest_size=12).hexdigest()
-    found = InstructionFile(path=name, bytes=whole, digest=digest, used=bool(text), note="; ".join(notes))
-    return (found if text else msgspec.structs.replace(found, note="left out: it is empty")), text
+    file = InstructionFile(path=name, bytes=whole, digest=digest, used=bool(text), note="; ".join(notes))
+    return (file if text else msgspec.structs.replace(file, note="left out: it is empty")), text
 
 
 def _bytes_of(fd: int, most: int) -> bytes:
@@ -172,9 +172,9 @@ def _decoded(data: bytes, *, cut: bool) -> tuple[str, int]:
     return text.strip(), bad
 
 
-def _section(found: InstructionFile, text: str) -> str:
-    cut = f"\n\n[{found.path} is longer: it has {size(found.bytes)}]" if found.note.startswith("cut") else ""
-    return f"# Instructions from {found.path}\n\n{text}{cut}"
+def _section(file: InstructionFile, text: str) -> str:
+    cut = f"\n\n[{file.path} is longer: it has {size(file.bytes)}]" if file.note.startswith("cut") else ""
+    return f"# Instructions from {file.path}\n\n{text}{cut}"
 
 
 def composed(own: str, files: str) -> str:

@@ -56,13 +56,13 @@ async def with_files(command: RewindReceived, owner: Owner, tools: Iterable[AnyT
 
 def writable_roots(tools: Iterable[AnyTool], folder: str | None) -> list[Root]:
     """The directories that the tools of an agent may write in a session that works in a folder, or in none."""
-    found: dict[str, Root] = {}
+    roots: dict[str, Root] = {}
     for tool in tools:
         made = getattr(tool.function, "__self__", None)
         if isinstance(made, WriteTools):
             root = made.roots.of(folder)
-            found[root.path] = root
-    return list(found.values())
+            roots[root.path] = root
+    return list(roots.values())
 
 
 async def _history(owner: Owner, to_seq: int) -> FileHistory:

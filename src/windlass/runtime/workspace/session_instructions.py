@@ -66,9 +66,9 @@ class SessionInstructions:
         await self.look(files=files)
 
     async def _record_workspace(self) -> None:
-        found = self.place.workspace if self.place is not None else None
-        if found is not None and found != self._owner.state.workspace.folder:
-            await self._owner.take(WorkspaceChanged(workspace=found))
+        workspace = self.place.workspace if self.place is not None else None
+        if workspace is not None and workspace != self._owner.state.workspace.folder:
+            await self._owner.take(WorkspaceChanged(workspace=workspace))
 
     async def _look_for_skills(self) -> None:
         """Those of the workspace are looked for only if somebody named it in this process and trusts it."""
@@ -85,15 +85,7 @@ class SessionInstructions:
         told = self._bound.tell(composed(own, files))
         self._told = (*self._told[-1:], told)
         if told.digest != self._owner.state.workspace.instructions_digest:
-            await self._owner.take(
-                InstructionsRendered(
-                    digest=told.digest,
-                    tokens=told.tokens,
-                    name=self._bound.agent.name,
-                    sources=sources,
-                    body=InstructionsBody(text=told.text, variables={OWN: str(len(own))} if sources else {}),
-                )
-            )
+            await self._owner.take(rendered(self._bound, told, own, sources))
 
     async def _files(self) -> tuple[str, tuple[str, ...]]:
         """The files' part of the instructions: as they are in the folder, or as recorded if nobody named one."""
@@ -106,3 +98,23 @@ class SessionInstructions:
         if not isinstance(event, InstructionsRendered) or event.body is None or not event.sources:
             return "", ()
         return parted(event.body.text, int(event.body.variables.get(OWN, "0"))), event.sources
+
+
+def first_rendered(bound: Bound, place: Place | None) -> InstructionsRendered | None:
+    """What a session is told that begins, whose folder was looked at; None if that is nothing."""
+    instruction_files = place.files if place is not None else None
+    files, sources = (instruction_files.text, instruction_files.sources) if instruction_files is not None else ("", ())
+    own = bound.agent.instructions
+    told = bound.tell(composed(own, files))
+    return rendered(bound, told, own, sources) if told.digest else None
+
+
+def rendered(bound: Bound, told: Told, own: str, sources: tuple[str, ...]) -> InstructionsRendered:
+    """What goes on record of instructions, of which `own` is the agent's part."""
+    return InstructionsRendered(
+        digest=told.digest,
+        tokens=told.tokens,
+        name=bound.agent.name,
+        sources=sources,
+        body=InstructionsBody(text=told.text, variables={OWN: str(len(own))} if sources else {}),
+    )

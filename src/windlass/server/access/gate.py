@@ -26,6 +26,8 @@ CLOSE = {"Connection": "close"}
 METHODS = "GET, POST, DELETE"
 HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID"
 BUCKETS_MAX = 2_000
+SIGNER = Token(name="signed requests", roles=(), digest="")
+"""Who has no token: its name is none that a token can have."""
 
 
 class Gate:
@@ -44,8 +46,8 @@ class Gate:
         ours and for an origin that is not allowed."""
         if "content-length" in headers and "transfer-encoding" in headers:
             raise self._refused(400, "usage", "a body has a length or is sent in pieces, not both")
-        found = HOST.match(headers.get("host", ""))
-        name = (found["six"] or found["name"]).lower() if found is not None else ""
+        host = HOST.match(headers.get("host", ""))
+        name = (host["six"] or host["name"]).lower() if host is not None else ""
         if name not in self._names:
             raise self._refused(421, "host", "this server is not known by that host name: serve with --name NAME")
         origin = headers.get("origin")
@@ -67,8 +69,8 @@ class Gate:
         """The token of a request. Raises `Problem` if there is none that is known, or if it asks too often."""
         scheme, _, presented = headers.get("authorization", "").partition(" ")
         given = presented.strip() if scheme.lower() == "bearer" else ""
-        found = self._known(given) if given else None
-        if found is None:
+        token = self._known(given) if given else None
+        if token is None:
             wait = self._failures.take()
             if wait:
                 raise self._refused(429, "rate", "too many requests without a token", Retry_After=wait)
@@ -78,8 +80,13 @@ class Gate:
                 "this needs a token: Authorization: Bearer TOKEN ('windlass token add' makes one)",
                 headers=CLOSE | {"WWW-Authenticate": "Bearer"},
             )
-        self._check_rate(found.name)
-        return found
+        self._check_rate(token.name)
+        return token
+
+    def signer(self) -> Token:
+        """Whoever sends a request whose signature is still to be checked. Raises `Problem` if there are too many."""
+        self._check_rate(SIGNER.name)
+        return SIGNER
 
     def _known(self, given: str) -> Token | None:
         try:

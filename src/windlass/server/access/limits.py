@@ -31,11 +31,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Event streams that one token may have open."""
     heartbeat_s: float = 15.0
     stall_s: float = 30.0
-    """How long a reader of events may not read before it is let go."""
+    """How long a client may take nothing of what is sent to it, an answer or events, before it is let go."""
     wait_s: float = 60.0
     """How long a request may wait for a result."""
     page: int = 1_000
     """Records or sessions in one answer."""
+    page_bytes: int = 8 * 1024 * 1024
+    """Behind which a page of records ends, however few they are."""
     replay_s: float = 600.0
 
 

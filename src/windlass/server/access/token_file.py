@@ -84,11 +84,11 @@ class TokenFile:
     def found(self, presented: str) -> Token | None:
         """The token that somebody presents; None if there is none. Takes as long whatever is presented."""
         digest = digest_of(presented[:TOKEN_CHARS_MAX])
-        found = None
+        presented_token = None
         for token in self.tokens():
             if hmac.compare_digest(token.digest, digest):
-                found = token
-        return found
+                presented_token = token
+        return presented_token
 
     def add(self, name: str, roles: Sequence[str], *, tenant: str = "default", now_ms: int = 0) -> str:
         """Makes a token and gives it, once: only its digest is kept. Raises `UsageError`."""

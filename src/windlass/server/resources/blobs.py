@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from windlass.events.values.blocks import BlobRef
-from windlass.server.answer import Answer, told
-from windlass.server.call import Call, none_such
+from windlass.server.http_answer import Answer, told
+from windlass.server.http_call import Call, none_such
 from windlass.server.problems import Problem
 from windlass.server.route import Parameter, Route
 from windlass.store.base import BLOB_BYTES_MAX, MEDIA_TYPE

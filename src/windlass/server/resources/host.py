@@ -8,8 +8,8 @@ from importlib.metadata import version
 import msgspec
 
 from windlass.protocol.wire_schema import document
-from windlass.server.answer import Answer, told
-from windlass.server.call import Call
+from windlass.server.http_answer import Answer, told
+from windlass.server.http_call import Call
 from windlass.server.metrics import MEDIA
 from windlass.server.problems import Problem
 from windlass.server.route import Route

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import re
 from importlib.metadata import version
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 import msgspec
 
@@ -42,7 +43,7 @@ OWN: dict[str, Schema] = {
             "mapping": {str(kind.__struct_config__.tag): f"{PLACE}api.{kind.__name__}" for kind in QUESTIONS},
         },
     },
-    "EventStream": {"type": "string", "description": "Server-sent events: `record`, `live` and `requests`."},
+    "EventStream": {"type": "string", "description": "Server-sent events: `record`, `live`, `requests` and `slash`."},
     "RecordPage": {
         "description": "Records of a log, the cursor behind the last, and whether there are more now.",
         "type": "object",
@@ -82,7 +83,8 @@ def openapi(mounts: tuple[Mount, ...] = ()) -> Schema:
     for mount in mounts:
         names |= mount.names
         own |= mount.schemas
-    types = [kind for route in routes for kind in (route.takes, route.gives) if isinstance(kind, type)]
+    kinds = [kind for route in routes for kind in (route.takes, route.gives)]
+    types = [one for kind in kinds for one in get_args(kind) or (kind,) if isinstance(one, type)]
     _, made = msgspec.json.schema_components(
         [*dict.fromkeys(types), *QUESTIONS, ProblemBody], ref_template=PLACE + "api.{name}"
     )
@@ -126,6 +128,8 @@ def _operation(route: Route, names: dict[str, Schema]) -> Schema:
         "parameters": [*named, *asked],
         "responses": _responses(route),
     }
+    if route.signed:
+        operation |= {"security": [], "description": "Needs a signature, and no token."}
     if route.takes is not None:
         content = {"application/json": {"schema": _ref(route.takes)}}
         operation["requestBody"] = {"required": True, "content": content}
@@ -155,4 +159,6 @@ def _responses(route: Route) -> Schema:
 
 
 def _ref(kind: Any) -> Schema:
+    if isinstance(kind, UnionType):
+        return {"anyOf": [_ref(one) for one in get_args(kind)]}
     return {"$ref": f"{PLACE}{kind}" if isinstance(kind, str) else f"{PLACE}api.{kind.__name__}"}

@@ -11,8 +11,8 @@ from windlass.runtime.operate.inspection import Inspection, inspect
 from windlass.runtime.operate.log_point import read_point
 from windlass.runtime.operate.replay import ReplayPlan, replay
 from windlass.runtime.operate.verification import Verdict, verify_session
-from windlass.server.answer import Answer, told
-from windlass.server.call import Call, no_agent
+from windlass.server.http_answer import Answer, told
+from windlass.server.http_call import Call, no_agent
 from windlass.server.problems import Problem
 from windlass.server.route import Parameter, Route
 from windlass.store.rules.ids import check_id
@@ -91,9 +91,9 @@ async def compare(call: Call) -> Answer:
     session = await call.session()
     other = call.key("other_id")
     await session.runtime.get(other.session)
-    found = await compare_sessions(session.runtime.store, session.key, other)
-    lines = await asyncio.to_thread(found.difference, session.session_id, other.session)
-    return told(Difference(same=found.same, difference=lines))
+    comparison = await compare_sessions(session.runtime.store, session.key, other)
+    lines = await asyncio.to_thread(comparison.difference, session.session_id, other.session)
+    return told(Difference(same=comparison.same, difference=lines))
 
 
 async def replay_session(call: Call) -> Answer:

@@ -14,17 +14,21 @@ from windlass.events.questions import Answer as QuestionAnswer
 from windlass.events.questions import AnswerBody, AnswerReceived
 from windlass.events.signals import SignalReceived
 from windlass.events.tools.permissions import PermissionApproved, PermissionDenied, Scope
-from windlass.events.values.specs import WorkMode
+from windlass.events.tools.toolset import UnmountReceived
+from windlass.events.values.policy import WorkMode
 from windlass.events.values.traces import trace_context
 from windlass.protocol.wire_commands import read_command
 from windlass.runtime.api.approvals import PermissionAsk, QuestionAsk
-from windlass.runtime.api.session import Sent, Session
-from windlass.server.access.roles import role_for
-from windlass.server.answer import Answer, told
-from windlass.server.call import Call
+from windlass.runtime.api.sent_command import Sent
+from windlass.runtime.api.session import Session
+from windlass.server.access.roles import Role, role_for, role_in
+from windlass.server.http_answer import Answer, told
+from windlass.server.http_call import Call
 from windlass.server.problems import Problem
 from windlass.server.route import Parameter, Route
 from windlass.store.base import Key
+
+from .slash_commands import HandledCommand, run_by_client
 
 KEY = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
 """What an Idempotency-Key may be. Ids that the runtime makes for messages of its own have a colon."""
@@ -87,10 +91,21 @@ async def send_command(call: Call) -> Answer:
     command = read_command(
         await call.json_bytes(), command_id=_command_id(call, session), actor=call.token.name, auth="token"
     )
-    call.require(role_for(command))
+    call.require(await role_needed(session, command))
     command = _traced(command, call.headers.get(TRACE_HEADER.name, ""))
-    await Sent(session, command)
-    return await _accepted(session, command.command_id, type(command), command.actor)
+    going = await run_by_client(call, session, command)
+    if isinstance(going, HandledCommand):
+        return told(going)
+    await Sent(session, going)
+    return await accepted(session, command.command_id, type(command), command.actor)
+
+
+async def role_needed(session: Session, command: Command) -> Role:
+    """The role that a command needs in a session as it is now."""
+    role = role_for(command)
+    if isinstance(command, UnmountReceived):
+        role = role_in(command, (await session.state()).toolset.tools)
+    return role
 
 
 def _traced(command: Command, header: str) -> Command:
@@ -151,7 +166,7 @@ async def answer_request(call: Call) -> Answer:
                 actor=actor,
                 auth="token",
             )
-    return await _accepted(_asker(session, name), command_id, kind, actor)
+    return await accepted(_asker(session, name), command_id, kind, actor)
 
 
 def _asker(session: Session, name: str) -> Session:
@@ -177,7 +192,7 @@ def _command_id(call: Call, session: Session) -> str:
     return given
 
 
-async def _accepted(session: Session, command_id: str, kind: type[Command], actor: str) -> Answer:
+async def accepted(session: Session, command_id: str, kind: type[Command], actor: str) -> Answer:
     """The acknowledgement of a command that is kept. Raises `Problem` if another one was kept under its id before."""
     seq = await taken_seq(session, command_id, kind, actor)
     accepted = Accepted(command_id=command_id, session_id=session.session_id, seq=seq)
@@ -206,11 +221,13 @@ ROUTES = (
         name="sendCommand",
         role="read",
         words="Sends a command: 200 once it is in the log, 202 once it is kept for the process that drives it. "
-        "Most commands need the role `drive`, answers and what widens a session's rights `approve`.",
+        "Most commands need the role `drive`, answers and what widens a session's rights `approve`. A prompt `/name …` "
+        "that names a slash command of a client waits for what that client makes of it; if it handled it, nothing is "
+        "sent, and the answer says who did.",
         handler=send_command,
         parameters=(KEY_HEADER, TRACE_HEADER),
         takes="Command",
-        gives=Accepted,
+        gives=Accepted | HandledCommand,
         also=(202,),
         fails=(409, 507),
         while_draining=False,

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from windlass.server.route import Route, Routes
 
-from . import blobs, host, operator_verbs, requests, sessions, store
+from . import blobs, host, operator_verbs, requests, sessions, slash_commands, store
 
 ROUTES: tuple[Route, ...] = (
     *host.ROUTES,
     *sessions.ROUTES,
     *requests.ROUTES,
+    *slash_commands.ROUTES,
     *operator_verbs.ROUTES,
     *blobs.ROUTES,
     *store.ROUTES,

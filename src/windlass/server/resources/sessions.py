@@ -11,22 +11,23 @@ from windlass.protocol.wire_events import record_bytes
 from windlass.runtime.api.open_things import Waiting
 from windlass.runtime.api.result import Result
 from windlass.runtime.operate.session_removal import remove_session
-from windlass.server.answer import Answer, told
-from windlass.server.call import Call, no_agent
 from windlass.server.event_stream import EventStream
-from windlass.server.frame_stream import MEDIA
+from windlass.server.http_answer import Answer, told
+from windlass.server.http_call import Call, no_agent
 from windlass.server.problems import Problem
 from windlass.server.route import Parameter, Route
+from windlass.server.sse_connection import MEDIA
 from windlass.store.base import IndexRow, Key
 from windlass.store.rules.ids import check_id
 
 from .requests import open_requests
+from .slash_commands import COMMANDS_MAX, brought
 
 WHOLE = {"type": "integer", "minimum": 0}
 AFTER = Parameter(name="after", words="A cursor; what comes behind it is given. The beginning, if there is none.")
 LOOK_S = 5.0
 """How long it may take to find a result that is there."""
-SESSION_STATES = ("new", "idle", "running", "asked", "sleeping", "parked", "damaged")
+SESSION_STATES = ("new", "idle", "running", "asked", "sleeping", "left", "parked", "damaged")
 
 
 class SessionList(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,16 +119,17 @@ async def delete_session(call: Call) -> Answer:
 
 
 async def list_records(call: Call) -> Answer:
-    """A page of a session's log, as it is now."""
+    """A page of a session's log, as it is now: so many records, or fewer if they are large."""
     session = await call.session()
     limit = call.number("limit", 100, least=1, most=call.limits.page)
     records: list[bytes] = []
-    cursor, more = call.query.get("after", ""), False
+    cursor, more, size = call.query.get("after", ""), False, 0
     async for record in session.records(after=cursor or None):
-        if len(records) == limit:
+        if len(records) == limit or size >= call.limits.page_bytes:
             more = True
             break
         records.append(record_bytes(record))
+        size += len(records[-1])
         cursor = record.cursor
     page = b'{"records":[%s],"cursor":%s,"more":%s}'
     body = page % (b",".join(records), msgspec.json.encode(cursor), b"true" if more else b"false")
@@ -136,8 +138,9 @@ async def list_records(call: Call) -> Answer:
 
 async def follow_events(call: Call) -> EventStream:
     """A session's log behind a cursor, then what happens, as server-sent events. The stream begins with what is open,
-    so that whoever comes late can answer it."""
+    so that whoever comes late can answer it. Slash commands that the client brings are there as long as the stream."""
     session = await call.session()
+    client = brought(call)
     after = call.headers.get("last-event-id") or call.query.get("after") or None
     seq = await session.runtime.host.cursors.seq_of(session.key, after)
     asked = await open_requests(session)
@@ -147,6 +150,7 @@ async def follow_events(call: Call) -> EventStream:
         seq,
         live=call.flag("live", True),
         asked=told(asked).body if is_open else b"",
+        slash=None if client is None else (call.server.slash_desk, client),
     )
 
 
@@ -236,11 +240,17 @@ ROUTES = (
         name="followEvents",
         role="read",
         words="The log behind a cursor, then what happens, live. `record` events have a cursor as their id; `live` and "
-        "`requests` events have none.",
+        "`requests` events have none, nor have `slash` events: slash commands of this client that somebody named, and "
+        "how they ended.",
         handler=follow_events,
         parameters=(
             AFTER,
             Parameter(name="live", words="Whether live events are wanted.", schema={"type": "boolean"}),
+            Parameter(
+                name="commands",
+                words='Slash commands that this client runs while it follows, as JSON: `[{"name": "deploy", '
+                f'"description": "Ships it"}}]`, up to {COMMANDS_MAX}. Needs the role `drive`.',
+            ),
             Parameter(name="Last-Event-ID", words="The cursor to resume behind, before `after`.", place="header"),
         ),
         gives="EventStream",

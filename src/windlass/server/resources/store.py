@@ -15,10 +15,10 @@ import msgspec
 from windlass.events.errors import Damaged
 from windlass.events.stored.record import Sealed, resealed
 from windlass.protocol.wire_commands import WireError, read_delivered, read_object
-from windlass.runtime.api.session import Sent as SentCommand
-from windlass.server.access.roles import Role, allows, role_for
-from windlass.server.answer import Answer, told
-from windlass.server.call import Call
+from windlass.runtime.api.sent_command import Sent as SentCommand
+from windlass.server.access.roles import Role, allows
+from windlass.server.http_answer import Answer, told
+from windlass.server.http_call import Call
 from windlass.server.problems import Problem
 from windlass.server.route import Route
 from windlass.store.base import Key, Sent, Store, blob_digest
@@ -26,7 +26,7 @@ from windlass.store.remote import questions
 from windlass.store.remote.questions import AnyQuestion, Line, LinePage, Question, StoreAbout
 from windlass.store.rules.ids import check_digest, check_key
 
-from .requests import KEY, KEY_WORDS, taken_seq
+from .requests import KEY, KEY_WORDS, role_needed, taken_seq
 
 PAGE_BYTES = 2 * 1024 * 1024
 """From how many bytes on a page of lines is whole."""
@@ -95,9 +95,9 @@ async def _answer(call: Call, question: AnyQuestion) -> Any:
     store = await call.server.door.store()
     tenant = call.token.tenant
     for part in (_of_log, _of_log_kept, _of_others):
-        found = part(store, tenant, question)
-        if found is not None:
-            return await found
+        answer = part(store, tenant, question)
+        if answer is not None:
+            return await answer
     raise AssertionError(f"nobody answers {type(question).__name__}")
 
 
@@ -248,8 +248,8 @@ async def _deliver(call: Call, question: questions.Deliver) -> Sent:
         raise Problem(400, "usage", f"the id of a command {KEY_WORDS}", path="$.command_id")
     key = check_key(Key(call.token.tenant, question.session))
     command = read_delivered(question.data, command_id=question.command_id, actor=call.token.name, auth="token")
-    call.require(role_for(command))
     session = await (await call.runtime()).get(key.session)
+    call.require(await role_needed(session, command))
     before = await session.runtime.host.log.taken_at(key, question.command_id)
     await SentCommand(session, command)
     seq = await taken_seq(session, question.command_id, type(command), command.actor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -12,17 +13,18 @@ from urllib.parse import urlencode
 import msgspec
 
 from windlass.events.live import Live
+from windlass.protocol.json_rpc.input_lines import input_lines
 from windlass.protocol.wire_events import live_bytes, record_bytes
 from windlass.server.access.token_file import Token
-from windlass.server.answer import NO_CONTENT, Answer
 from windlass.server.app import handled
-from windlass.server.call import Call
 from windlass.server.event_stream import EventStream
+from windlass.server.http_answer import NO_CONTENT, Answer
+from windlass.server.http_call import Call
 from windlass.server.resources.route_list import ROUTES
 from windlass.server.route import Route
 from windlass.server.server_state import ServerState
+from windlass.server.slash_desk import SlashNotice
 
-from .input_lines import input_lines
 from .rpc import (
     NO_METHOD,
     NO_REQUEST,
@@ -72,6 +74,7 @@ class LineServer:
                     task = asyncio.create_task(self._answer(line))
                     self._answering.add(task)
                     task.add_done_callback(self._answered)
+            self._server.slash_desk.close()
             await asyncio.gather(*self._answering)
         except ConnectionError:
             return  # nobody reads any more
@@ -125,11 +128,14 @@ class LineServer:
         """Tells what happens to a session, each record with its cursor; at the end, that it is one."""
         if stream.asked:
             await self._event(number, b"requests", stream.asked)
-        async for told in stream.told():
-            if not isinstance(told, Live):
-                await self._event(number, b"record", record_bytes(told))
-            elif stream.live:
-                await self._event(number, b"live", live_bytes(told))
+        async with contextlib.aclosing(stream.told()) as events:
+            async for told in events:
+                if isinstance(told, SlashNotice):
+                    await self._event(number, b"slash", msgspec.json.encode(told))
+                elif not isinstance(told, Live):
+                    await self._event(number, b"record", record_bytes(told))
+                elif stream.live:
+                    await self._event(number, b"live", live_bytes(told))
         await self._say(notice_line("ended", b'{"subscription":%d}' % number))
 
     async def _event(self, number: int, kind: bytes, data: bytes) -> None:
@@ -161,8 +167,12 @@ def _call(route: Route, params: Mapping[str, Any], token: Token, server: ServerS
     query = urlencode({name: _text(name, value) for name, value in left.items()})
     scope = {"type": "http", "headers": headers, "query_string": query.encode()}
 
+    unread = [body]
+
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body, "more_body": False}
+        if not unread:
+            await asyncio.Event().wait()  # the client of a pipe is there until the pipe ends
+        return {"type": "http.request", "body": unread.pop(), "more_body": False}
 
     return Call(scope, receive, token, names, server)
 

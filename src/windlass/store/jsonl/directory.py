@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import (
     Damaged,
     NotFound,
@@ -84,7 +85,7 @@ class Directory:
             self.disk.sync_directory(self.root)
             return
         try:
-            made = msgspec.json.decode(path.read_bytes(), type=_Format)
+            made = known_types.decode(path.read_bytes(), _Format)
         except (msgspec.DecodeError, UnicodeError) as error:
             raise Damaged(f"{str(path)!r} is damaged ({error}): put back a copy of it") from error
         if made.format > FORMAT:

@@ -12,7 +12,7 @@ from windlass.events.errors import UsageError
 from windlass.events.stored import record
 from windlass.events.stored.record import Sealed
 from windlass.store.base import MEDIA_TYPE, Head, IndexRow, Key, Message, Origin, Snapshot, TakenCommand
-from windlass.store.rules.ids import check_key, check_origin, file_name
+from windlass.store.rules.ids import check_key, check_origin, file_name, other_origin
 from windlass.store.rules.limits import check_blob, check_messages, check_sealed
 from windlass.store.rules.session_ledger import exists, judge_adopted
 
@@ -128,7 +128,7 @@ def _create(directory: Directory, key: Key, origin: Origin | None) -> bool:
     view = directory.lookup(key)
     if view is not None:
         if view.ledger.origin != origin:
-            raise UsageError(f"session {key.session!r} exists with another origin: {view.ledger.origin!r}")
+            raise other_origin(key, view.ledger.origin)
         return False
     _put_session(directory, directory.session_path(key), key, origin, b"")
     return True

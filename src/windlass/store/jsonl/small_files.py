@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.stored.record import UNREADABLE
 from windlass.store.base import IndexRow, Key, Origin
 from windlass.store.rules.ids import file_name
@@ -54,6 +55,6 @@ class KeptIndex(msgspec.Struct, frozen=True):
 def decoded(path: pathlib.Path, kind: type[Kept]) -> Kept | None:
     """A small file's value; None if it is not there or a crash left it unreadable."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return known_types.decode(path.read_bytes(), kind)
     except (FileNotFoundError, *UNREADABLE):
         return None

@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import functools
 import io
+import logging
 import time
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.errors import StoreError, UsageError
 from windlass.store.rules.ids import check_id
 
@@ -22,8 +24,12 @@ from .typed_problems import error_of
 if TYPE_CHECKING:
     import aiohttp
 
+LOG = logging.getLogger("windlass.store.server")
+T = TypeVar("T")
 PATIENCE_S = 30.0
 """How long a server that does not answer is asked again."""
+TOLD_AFTER = 4
+"""After how many tries it is said that nobody answers: most pauses are over before."""
 ANSWER_S = 120.0
 CONNECT_S = 10.0
 SILENCE_S = 60.0
@@ -73,12 +79,13 @@ class Asker:
         body = msgspec.json.encode(question)
         # An append whose answer is lost may have been kept: asked again it would be refused, and that be believed.
         data = await self.request("POST", "/v1/store", tenant, body, again=not isinstance(question, Append))
-        return self._read(data, kind)
+        return self.read(data, _decoder(kind)).value
 
-    def _read(self, data: bytes, kind: Any) -> Any:
+    def read(self, data: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+        """An answer as it is meant. Raises `StoreError` for one that whatever answers there has made up."""
         try:
-            return _decoder(kind).decode(data).value
-        except msgspec.DecodeError as error:
+            return decoder.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise StoreError(f"{self.place.url}: its answer cannot be read: {error}") from error
 
     async def request(
@@ -102,6 +109,8 @@ class Asker:
                     raise why
             if (not again and status != BUSY) or time.monotonic() >= until:
                 raise why
+            if tries == TOLD_AFTER and not status:
+                LOG.warning("%s; asked again for %.0f seconds", why, PATIENCE_S)
             await asyncio.sleep(WAIT_S[min(tries, len(WAIT_S) - 1)])
             tries += 1
 
@@ -181,4 +190,4 @@ async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
 
 @functools.cache
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(msgspec.defstruct("Answered", [("value", kind)], frozen=True))
+    return known_types.decoder(msgspec.defstruct("Answered", [("value", kind)], frozen=True))

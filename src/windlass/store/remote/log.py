@@ -90,8 +90,8 @@ class RemoteLog:
 
     async def head(self, key: Key) -> Head | None:
         """Where the log ends."""
-        found: Head | None = await self._asker.ask(key.tenant, GetHead(session=check_key(key).session), Head | None)
-        return found
+        head: Head | None = await self._asker.ask(key.tenant, GetHead(session=check_key(key).session), Head | None)
+        return head
 
     async def read(self, key: Key, *, after: int = 0, until: int | None = None) -> AsyncIterator[Sealed]:
         """The session's own appends, a page at a time."""
@@ -114,8 +114,8 @@ class RemoteLog:
 
     async def forks(self, key: Key) -> list[str]:
         """The sessions that continue this one."""
-        found: list[str] = await self._asker.ask(key.tenant, Forks(session=check_key(key).session), list[str])
-        return found
+        forks: list[str] = await self._asker.ask(key.tenant, Forks(session=check_key(key).session), list[str])
+        return forks
 
     async def detach(self, key: Key) -> None:
         """Copies the origin's history into a forked session."""
@@ -131,10 +131,10 @@ class RemoteLog:
 
     async def get_snapshot(self, key: Key, *, at_most: int | None = None) -> Snapshot | None:
         """The newest snapshot (at or before `at_most`)."""
-        found: Snapshot | None = await self._asker.ask(
+        snapshot: Snapshot | None = await self._asker.ask(
             key.tenant, GetSnapshot(session=check_key(key).session, at_most=at_most), Snapshot | None
         )
-        return found
+        return snapshot
 
     async def drop_snapshots(self, key: Key) -> int:
         """Removes all snapshots of a session and says how many there were."""

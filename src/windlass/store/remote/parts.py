@@ -66,14 +66,14 @@ class RemoteInbox:
     async def waiting(self, key: Key, *, limit: int = 100) -> list[InboxCommand]:
         """The commands not yet taken."""
         question = GetWaiting(session=check_key(key).session, limit=limit)
-        found: list[InboxCommand] = await self._asker.ask(key.tenant, question, list[InboxCommand])
-        return found
+        commands: list[InboxCommand] = await self._asker.ask(key.tenant, question, list[InboxCommand])
+        return commands
 
     async def taken(self, key: Key, *, after: str = "", limit: int = 1000) -> list[TakenCommand]:
         """The command ids that appends have taken."""
         question = GetTaken(session=check_key(key).session, after=after, limit=limit)
-        found: list[TakenCommand] = await self._asker.ask(key.tenant, question, list[TakenCommand])
-        return found
+        commands: list[TakenCommand] = await self._asker.ask(key.tenant, question, list[TakenCommand])
+        return commands
 
 
 class RemoteLeases:
@@ -105,8 +105,8 @@ class RemoteLeases:
     async def holder(self, key: Key, *, now_ms: int) -> Holder | None:
         """Whose lease lasts."""
         question = GetHolder(session=check_key(key).session, now_ms=now_ms)
-        found: Holder | None = await self._asker.ask(key.tenant, question, Holder | None)
-        return found
+        holder: Holder | None = await self._asker.ask(key.tenant, question, Holder | None)
+        return holder
 
 
 class RemoteIndex:
@@ -123,14 +123,14 @@ class RemoteIndex:
     async def get(self, key: Key) -> IndexRow | None:
         """The row of a session."""
         question = GetRow(session=check_key(key).session)
-        found: IndexRow | None = await self._asker.ask(key.tenant, question, IndexRow | None)
-        return renamed(found, key.tenant) if found is not None else None
+        row: IndexRow | None = await self._asker.ask(key.tenant, question, IndexRow | None)
+        return renamed(row, key.tenant) if row is not None else None
 
     async def find(self, query: Query) -> list[IndexRow]:
         """The rows that a query asks for."""
         check_id("tenant", query.tenant)
-        found: list[IndexRow] = await self._asker.ask(query.tenant, FindRows(query=query), list[IndexRow])
-        return [renamed(row, query.tenant) for row in found]
+        rows: list[IndexRow] = await self._asker.ask(query.tenant, FindRows(query=query), list[IndexRow])
+        return [renamed(row, query.tenant) for row in rows]
 
 
 class RemoteBlobs:
@@ -152,10 +152,8 @@ class RemoteBlobs:
 
     async def info(self, tenant: str, digest: str) -> BlobInfo | None:
         """What is known of a blob without reading it."""
-        found: BlobInfo | None = await self._asker.ask(
-            tenant, GetBlobInfo(digest=check_digest(digest)), BlobInfo | None
-        )
-        return found
+        info: BlobInfo | None = await self._asker.ask(tenant, GetBlobInfo(digest=check_digest(digest)), BlobInfo | None)
+        return info
 
     async def erase(self, tenant: str, digest: str) -> bool:
         """Removes a blob for good."""

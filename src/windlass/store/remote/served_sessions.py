@@ -22,6 +22,9 @@ class _Agents(msgspec.Struct, frozen=True):
     agents: list[_Agent]
 
 
+AGENTS = msgspec.json.Decoder(_Agents)
+
+
 class ServedSessions:
     """The sessions of a server, as its clients reach them."""
 
@@ -47,7 +50,7 @@ class ServedSessions:
     async def agents(self, tenant: str) -> list[str]:
         """The names of the agents that are served there."""
         data = await self._asker.request("GET", "/v1/agents", tenant)
-        return [agent.name for agent in msgspec.json.decode(data, type=_Agents).agents]
+        return [agent.name for agent in self._asker.read(data, AGENTS).agents]
 
     def follow(self, key: Key, after: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """What happens behind a cursor, as server-sent events."""

@@ -21,8 +21,14 @@ TENANT = "default"
 """What the tenant of a token is called by whoever has one token."""
 
 
+ADOPT_BYTES_MAX = 11 * 1024 * 1024
+"""How large a log one request can bring: what is sent grows by a third on the way, and its size is bounded."""
+
+
 class RemoteStore:
     """Five parts over HTTP."""
+
+    adopt_bytes_max = ADOPT_BYTES_MAX
 
     def __init__(self, asker: Asker, about: StoreAbout, *, raw: bool) -> None:
         self._asker = asker

@@ -59,7 +59,7 @@ def error_of(data: bytes, status: int, url: str) -> WindlassError:
     """The error that an answer stands for."""
     try:
         told = msgspec.json.decode(data, type=Told)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return StoreError(f"{url} answered with status {status}, and not as a server of ours")
     detail = told.detail[:DETAIL_CHARS_MAX]
     match told.error:
@@ -76,5 +76,5 @@ def error_of(data: bytes, status: int, url: str) -> WindlassError:
 
 
 def _number(told: Told, name: str) -> int | None:
-    found = told.facts.get(name)
-    return found if isinstance(found, int) else None
+    fact = told.facts.get(name)
+    return fact if isinstance(fact, int) else None

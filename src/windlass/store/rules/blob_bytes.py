@@ -13,7 +13,7 @@ INLINE_BYTES = 256 * 1024
 
 async def whole_blob(digest: str, data: bytes) -> bytes:
     """The bytes, if they are what was kept. Raises `Damaged`."""
-    found = blob_digest(data) if len(data) <= INLINE_BYTES else await asyncio.to_thread(blob_digest, data)
-    if found != digest:
+    actual_digest = blob_digest(data) if len(data) <= INLINE_BYTES else await asyncio.to_thread(blob_digest, data)
+    if actual_digest != digest:
         raise Damaged(f"blob {digest!r} is not what was kept: put back a copy of the store")
     return data

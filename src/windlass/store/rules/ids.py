@@ -72,3 +72,9 @@ def file_name(text: str) -> str:
         return encoded
     # '=~' cannot come out of the encoding above, so a cut name never meets an uncut one.
     return f"{encoded[:60]}=~{hashlib.blake2b(text.encode(), digest_size=16).hexdigest()}"
+
+
+def other_origin(key: Key, origin: Origin | None) -> UsageError:
+    """What is said to whoever would begin a session that is there already and began otherwise."""
+    began = "is no fork" if origin is None else f"is a fork of {origin.session!r} at record {origin.seq}"
+    return UsageError(f"session {key.session!r} exists already and {began}: choose another id")

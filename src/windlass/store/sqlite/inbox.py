@@ -9,12 +9,31 @@ from zlib import crc32
 import apsw
 
 from windlass.events.errors import CommandTaken, Damaged, StorageFull
-from windlass.store.base import INBOX_COMMANDS_MAX, InboxCommand, Key, Sent, TakenCommand
+from windlass.events.stored.record import GENESIS
+from windlass.store.base import INBOX_COMMANDS_MAX, InboxCommand, Key, Message, Sent, TakenCommand
 from windlass.store.rules.ids import check_key
 from windlass.store.rules.limits import check_command
 
 from .database import Database
 from .session_row import session_row
+
+_PLACE = "UPDATE sessions SET position = position + 1 WHERE tenant = ? AND session = ? RETURNING sid, position"
+"""The next place in a session's inbox."""
+_PLACE_MADE = (
+    "INSERT INTO sessions(tenant, session, seq, hash, position) "
+    f"VALUES(?, ?, 0, '{GENESIS}', 1) ON CONFLICT(tenant, session) DO UPDATE SET position = position + 1 "
+    "RETURNING sid, position"
+)
+"""The same for a session that is made, empty, if there is none."""
+_WAITING = (
+    "SELECT command_id, at_ms, data, commands.position, crc FROM sessions LEFT JOIN commands "
+    "ON commands.sid = sessions.sid AND taken IS NULL WHERE tenant = ? AND session = ? "
+    "ORDER BY commands.position LIMIT ?"
+)
+_TAKEN = (
+    "SELECT 1 FROM commands WHERE sid = (SELECT sid FROM sessions WHERE tenant = ? AND session = ?) "
+    "AND taken IS NOT NULL"
+)
 
 
 class SqliteInbox:
@@ -52,37 +71,32 @@ def _send(cursor: apsw.Cursor, key: Key, command: InboxCommand) -> Sent:
     waiting: Any = cursor.execute("SELECT count(*) FROM commands WHERE sid = ? AND taken IS NULL", (sid,)).fetchone()
     if waiting[0] >= INBOX_COMMANDS_MAX:
         raise StorageFull(f"the inbox of session {key.session!r} holds {INBOX_COMMANDS_MAX} commands")
-    _insert(cursor, sid, command)
+    place: Any = cursor.execute(_PLACE, (key.tenant, key.session)).fetchall()
+    _insert(cursor, sid, place[0][1], command)
     return Sent(new=True, taken=False)
 
 
-def put(cursor: apsw.Cursor, sid: int, command: InboxCommand) -> None:
-    """Puts what another session sends behind the commands of an inbox, unless it was sent before."""
-    known: Any = cursor.execute(
-        "SELECT 1 FROM commands WHERE sid = ? AND command_id = ?", (sid, command.command_id)
-    ).fetchall()
-    if not known:
-        _insert(cursor, sid, command)
+def deliver(cursor: apsw.Cursor, tenant: str, message: Message) -> None:
+    """Puts what another session sends behind the commands of an inbox, unless it was sent before, within the
+    transaction of the append that sends it; for nobody if there is no such session, unless the message makes it."""
+    places: Any = cursor.execute(_PLACE_MADE if message.creates else _PLACE, (tenant, message.session)).fetchall()
+    for sid, position in places:
+        _insert(cursor, sid, position, message.command)
 
 
-def _insert(cursor: apsw.Cursor, sid: int, command: InboxCommand) -> None:
-    position: Any = cursor.execute(
-        "UPDATE sessions SET position = position + 1 WHERE sid = ? RETURNING position", (sid,)
-    ).fetchall()
+def _insert(cursor: apsw.Cursor, sid: int, position: int, command: InboxCommand) -> None:
     cursor.execute(
-        "INSERT INTO commands(sid, command_id, position, at_ms, data, crc) VALUES(?, ?, ?, ?, ?, ?)",
-        (sid, command.command_id, position[0][0], command.at_ms, command.data, command_checksum(command)),
+        "INSERT INTO commands(sid, command_id, position, at_ms, data, crc) VALUES(?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT(sid, command_id) DO NOTHING",
+        (sid, command.command_id, position, command.at_ms, command.data, command_checksum(command)),
     )
 
 
 def _waiting(cursor: apsw.Cursor, key: Key, limit: int) -> list[InboxCommand]:
-    sid = session_row(cursor, key).sid
-    rows: Any = cursor.execute(
-        "SELECT command_id, at_ms, data, position, crc FROM commands WHERE sid = ? AND taken IS NULL "
-        "ORDER BY position LIMIT ?",
-        (sid, limit),
-    )
-    return [_whole(key, *row) for row in rows]
+    rows: Any = cursor.execute(_WAITING, (key.tenant, key.session, limit)).fetchall()
+    if not rows:
+        session_row(cursor, key)  # raises `NotFound` if nothing waits because there is no such session
+    return [_whole(key, *row) for row in rows if row[0] is not None]
 
 
 def _whole(key: Key, command_id: str, at_ms: int, data: bytes, position: int, crc: int) -> InboxCommand:
@@ -108,6 +122,14 @@ def _taken(cursor: apsw.Cursor, key: Key, after: str, limit: int) -> list[TakenC
         (sid, after, limit),
     )
     return [TakenCommand(command_id, seq) for command_id, seq in rows]
+
+
+def may_be_taken(cursor: apsw.Cursor, key: Key, takes: Sequence[str]) -> bool:
+    """Whether an append must be judged by what it takes: it takes something twice, or what the log has."""
+    if len(set(takes)) != len(takes):
+        return True
+    marks = ", ".join("?" * len(takes))
+    return bool(cursor.execute(f"{_TAKEN} AND command_id IN ({marks})", (key.tenant, key.session, *takes)).fetchall())
 
 
 def refuse_taken(cursor: apsw.Cursor, key: Key, sid: int, takes: Sequence[str]) -> None:

@@ -94,12 +94,12 @@ def _salvaged(cursor: apsw.Cursor, tenant: str) -> Iterator[IndexRow]:
     highest: Any = cursor.execute(f"SELECT max(place) >> {SEQ_BITS} FROM appends").fetchone()
     for sid in range(1, min(highest[0] or 0, SALVAGE_MAX) + 1):
         try:
-            found: Any = cursor.execute("SELECT tenant, session, row FROM sessions WHERE sid = ?", (sid,)).fetchone()
+            row: Any = cursor.execute("SELECT tenant, session, row FROM sessions WHERE sid = ?", (sid,)).fetchone()
         except (apsw.CorruptError, UnicodeDecodeError):
             yield IndexRow(session=f"number {sid}, whose name cannot be read", tenant=tenant, state=DAMAGED)
             continue
-        if found is not None and found[0] == tenant and found[2] is not None:
-            yield _row(tenant, found[1], found[2])
+        if row is not None and row[0] == tenant and row[2] is not None:
+            yield _row(tenant, row[1], row[2])
 
 
 def _scanned(cursor: apsw.Cursor, query: Query) -> list[IndexRow]:

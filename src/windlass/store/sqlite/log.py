@@ -15,7 +15,7 @@ from windlass.events.errors import Damaged, NotFound, SeqConflict, UsageError
 from windlass.events.stored import record
 from windlass.events.stored.record import GENESIS, Sealed
 from windlass.store.base import MEDIA_TYPE, Head, IndexRow, Key, Message, Origin, Snapshot, TakenCommand
-from windlass.store.rules.ids import check_key, check_origin
+from windlass.store.rules.ids import check_key, check_origin, other_origin
 from windlass.store.rules.limits import check_blob, check_messages, check_sealed
 from windlass.store.rules.session_ledger import exists, judge_adopted, judge_epoch, judge_next
 
@@ -141,7 +141,7 @@ def _create(cursor: apsw.Cursor, key: Key, origin: Origin | None) -> bool:
     session = lookup(cursor, key)
     if session is not None:
         if session.origin != origin:
-            raise UsageError(f"session {key.session!r} exists with another origin: {session.origin!r}")
+            raise other_origin(key, session.origin)
         return False
     epoch = epoch_at(cursor, key.tenant, origin) if origin else 0
     cursor.execute(
@@ -171,7 +171,7 @@ def append(
 ) -> None:
     """The fence is the statement that moves the head: it matches only the epoch, seq and hash that the append
     continues. If it matches nothing, the row says which of them it was."""
-    if takes:
+    if takes and inbox.may_be_taken(cursor, key, takes):
         _judge_takes(cursor, key, sealed, takes)
     fence = (key.tenant, key.session, sealed.epoch, sealed.first_seq - 1, sealed.prev_hash)
     if row is None:
@@ -189,17 +189,7 @@ def append(
         for digest, data in blobs.items():
             put_blob(cursor, key.tenant, digest, data, MEDIA_TYPE)
     for message in sends:
-        _deliver(cursor, Key(key.tenant, message.session), message)
-
-
-def _deliver(cursor: apsw.Cursor, key: Key, message: Message) -> None:
-    """Puts a message into another session's inbox, within the transaction of the append that sends it."""
-    session = lookup(cursor, key)
-    if session is None and message.creates:
-        _create(cursor, key, None)
-        session = session_row(cursor, key)
-    if session is not None:
-        inbox.put(cursor, session.sid, message.command)
+        inbox.deliver(cursor, key.tenant, message)
 
 
 def _refuse(cursor: apsw.Cursor, key: Key, sealed: Sealed) -> None:

@@ -37,7 +37,7 @@ def prefix_violations(
     how many messages of each history are kept (all by default; a client that sends a passing task state as its last
     message keeps one less: pass -1). `history_end` gives the byte position itself, for callers that know it. Cache
     markers move with the end of the history and are left out of the comparison."""
-    found: list[PrefixViolation] = []
+    violations: list[PrefixViolation] = []
     for lane in lanes(requests):
         for earlier, later in itertools.pairwise(lane):
             end = history_end if history_end is not None else history_end_of(earlier.raw, field_of(earlier), kept)
@@ -45,8 +45,8 @@ def prefix_violations(
             at = parting(before, after)
             if at is not None:
                 numbers = {"earlier": earlier.number, "later": later.number, "at_byte": at}
-                found.append(PrefixViolation(before=shown(before, at), after=shown(after, at), **numbers))
-    return found
+                violations.append(PrefixViolation(before=shown(before, at), after=shown(after, at), **numbers))
+    return violations
 
 
 def without_markers(raw: bytes) -> bytes:
@@ -56,12 +56,12 @@ def without_markers(raw: bytes) -> bytes:
 
 def lanes(requests: Iterable[Recorded]) -> list[list[Recorded]]:
     """The answered requests, by lane, each in order."""
-    found: dict[tuple[str, ...], list[Recorded]] = {}
+    requests_by_lane: dict[tuple[str, ...], list[Recorded]] = {}
     for request in requests:
         if request.parsed is not None:
             key = (request.lane, request.path, request.parsed.model)
-            found.setdefault(key, []).append(request)
-    return list(found.values())
+            requests_by_lane.setdefault(key, []).append(request)
+    return list(requests_by_lane.values())
 
 
 def field_of(request: Recorded) -> str:

@@ -63,8 +63,8 @@ def _fault(entry: dict[str, Any], place: str) -> Fault:
     changes = {name: value for name, value in entry.items() if name != "fault"}
     _check_keys(changes, Fault, place)
     try:
-        found = fault(str(entry["fault"]))
-        return msgspec.convert({**msgspec.to_builtins(found), **changes}, Fault)
+        named_fault = fault(str(entry["fault"]))
+        return msgspec.convert({**msgspec.to_builtins(named_fault), **changes}, Fault)
     except KeyError as error:
         raise UsageError(f"{place}: {error.args[0]}") from None
     except msgspec.ValidationError as error:

@@ -145,8 +145,10 @@ class ModelServer:
 
     def inject(self, wanted: Fault | str, *, times: int = 1, **changes: Any) -> None:
         """The next `times` valid requests meet this fault."""
-        found = fault(wanted, **changes) if isinstance(wanted, str) else msgspec.structs.replace(wanted, **changes)
-        self._faults.extend([found] * times)
+        injected_fault = (
+            fault(wanted, **changes) if isinstance(wanted, str) else msgspec.structs.replace(wanted, **changes)
+        )
+        self._faults.extend([injected_fault] * times)
 
     @property
     def connections(self) -> int:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from windlass.events.values.specs import Policy, Rule, Settings
+from windlass.events.values.policy import Policy, Rule
+from windlass.events.values.settings import Settings
 from windlass.runtime.api.agent import Agent, Budget
 
 from .archive import SimArchive

@@ -47,8 +47,8 @@ class SimArchive:
         if self._world.chance.hit(0.2 * self._world.rates.archive_fails):
             nonsense: Any = ["not a page"]
             return list(nonsense)
-        found = [page for page in self._kept.get(session, {}).values() if query in page.text]
-        return found[-limit:]
+        pages = [page for page in self._kept.get(session, {}).values() if query in page.text]
+        return pages[-limit:]
 
     async def get(self, session: Key, page_ids: Sequence[str]) -> Sequence[Page]:
         await self._reach("get")

@@ -162,12 +162,12 @@ class Chance(random.Random):
 
     def rates(self) -> Rates:
         """The troubles of this world."""
-        found = {}
+        rates = {}
         for name, (likely, least, most) in _RANGES.items():
-            found[name] = least + self.random() * (most - least) if self.random() < likely else 0.0
+            rates[name] = least + self.random() * (most - least) if self.random() < likely else 0.0
         if self.random() < DEPLOYS:
-            found |= DEPLOYED
-        return Rates(calls=0.2 + 0.6 * self.random(), **found)
+            rates |= DEPLOYED
+        return Rates(calls=0.2 + 0.6 * self.random(), **rates)
 
 
 SELDOM = 40.0

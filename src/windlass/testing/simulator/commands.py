@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.events.base import Command
 from windlass.events.changes import (
+    ChangeGrants,
     ChangeMetadata,
     ChangeMode,
     ChangeModel,
@@ -23,11 +24,20 @@ from windlass.events.tools.calls import CallReceived, ResultBody, ResultReceived
 from windlass.events.tools.jobs import KillReceived
 from windlass.events.tools.labels import LabelsDeclassified
 from windlass.events.tools.permissions import Covered, FeedbackBody, PermissionApproved, PermissionDenied
+from windlass.events.trees.flows import FlowBody, FlowReceived
+from windlass.events.trees.growth import NodesReceived
+from windlass.events.trees.machines import MachineBody, MachineReceived
 from windlass.events.values.blocks import Text
 from windlass.events.values.ids import prompt_id
-from windlass.events.values.specs import Limits, ModelRef, RunOptions
+from windlass.events.values.models import ModelRef
+from windlass.events.values.setup import Limits, RunOptions
+from windlass.kernel.parts.asks import Ask
+from windlass.kernel.parts.trees.grants import END
 from windlass.kernel.phases import Asked
 from windlass.store.base import Key
+
+from .flows.graphs import INPUT, added
+from .machines.definitions import STATES
 
 if TYPE_CHECKING:
     from .world import World
@@ -57,12 +67,49 @@ class Commands:
         answer = self.answer(key) if chance.hit(0.5) else None
         if answer is not None:
             return answer
+        standing = world.watch.logs[key].state.gate.grants
+        if standing and chance.hit(0.5):
+            return ChangeReceived(
+                command_id=self.fresh_id(), change=ChangeGrants(revoke=(chance.one(sorted(standing)),))
+            )
+        if world.kind == "flows" and chance.hit(0.5):
+            return self._of_a_flow(key)
+        if world.kind == "machines" and chance.hit(0.5):
+            asleep = self.world.watch.logs[key].state.machine.status == "sleeping"
+            return WakeReceived(command_id=self.fresh_id()) if asleep and chance.hit(0.2) else self.moves()
         if chance.hit(world.rates.stops):
             kind = InterruptReceived if chance.hit(0.5) else CancelReceived
             return kind(command_id=self.fresh_id(), reason="enough", jobs=chance.hit(0.3))
         if chance.hit(0.55 - world.rates.tidies / 2):
             return self.prompt()
         return self._tidies(key) if chance.hit(world.rates.tidies) else self._rarer(key)
+
+    def _of_a_flow(self, key: Key) -> Command:
+        """What somebody may want of a workflow: that it goes on, and that it has more nodes."""
+        chance, name = self.world.chance, self.fresh_id()
+        if chance.hit(0.6):
+            return FlowReceived(command_id=name, body=FlowBody(input=INPUT))
+        there = list(self.world.watch.logs[key].state.flow.nodes)
+        node = added(chance, name, there).node
+        return NodesReceived(command_id=name, nodes=(node,), before=(chance.one(there),) if chance.hit(0.4) else ())
+
+    def moves(self) -> MachineReceived:
+        """Has a machine begin, or go to some state."""
+        chance = self.world.chance
+        state = chance.one(STATES) if chance.hit(0.1) else ""
+        body = MachineBody(input={"task": "a change"}) if chance.hit(0.7) else None
+        return MachineReceived(command_id=self.fresh_id(), state=state, body=body)
+
+    def grant(self, child: str) -> CallReceived:
+        """Gives a child more turns; sometimes more than there are."""
+        args = {"child": child, "turns": self.world.chance.one((1, 2, 5, 50))}
+        return CallReceived(command_id=self.fresh_id(), tool="grant_child", body=UserCallBody(args=args))
+
+    def first(self) -> Command:
+        """What is said to a session that was just found or made."""
+        if self.world.kind == "flows":
+            return FlowReceived(command_id=self.fresh_id(), body=FlowBody(input=INPUT))
+        return self.moves() if self.world.kind == "machines" else self.prompt()
 
     def prompt(self) -> PromptReceived:
         chance = self.world.chance
@@ -153,15 +200,20 @@ class Commands:
         name = self.fresh_id()
         if state.asks.open and chance.hit(0.8):
             ask = chance.one(list(state.asks.open.values()))
+            if ask.ask_id == state.grants.question:
+                ends = AnswerBody(answers=(Answer(index=0, selected=(END,)),))
+                return AnswerReceived(command_id=name, question_id=ask.ask_id, tokens=4, body=ends)
             if ask.kind == "question":
+                call = state.calls.by_id.get(ask.call_id)
+                if call is not None and (call.node or call.state):
+                    return AnswerReceived(command_id=name, question_id=ask.ask_id, tokens=4, body=self._chosen(key))
                 action = chance.one(("approve", "reject")) if ask.question_kind == "plan" else None
                 return AnswerReceived(
                     command_id=name, question_id=ask.ask_id, action=action, tokens=4, body=answer_body()
                 )
             alike = [one for one in state.asks.open.values() if ask.group and one.group == ask.group and one != ask]
             if chance.hit(0.7):
-                also = tuple(Covered(request_id=one.ask_id, digest=one.digest) for one in alike)
-                return PermissionApproved(command_id=name, request_id=ask.ask_id, digest=ask.digest, also=also)
+                return self._approved(name, ask, alike)
             names = tuple(one.ask_id for one in alike)
             return PermissionDenied(
                 command_id=name, request_id=ask.ask_id, also=names, body=FeedbackBody(feedback="no")
@@ -175,6 +227,24 @@ class Commands:
             outcome: Any = chance.one(("happened", "did_not_happen", "run_again"))
             return ToolSettled(command_id=name, call_id=call.call_id, outcome=outcome, tokens=2, body=body)
         return ResultReceived(command_id=name, call_id=call.call_id, tokens=2, body=body)
+
+    def _approved(self, name: str, ask: Ask, alike: list[Ask]) -> PermissionApproved:
+        """A yes to one call and those that are like it, or, now and then, one that stands for later ones too."""
+        turn = self._count % 6
+        if turn == 1 and ask.session_offered:
+            return PermissionApproved(command_id=name, request_id=ask.ask_id, digest=ask.digest, scope="session")
+        if turn == 3 and ask.by_pattern and ask.session_offered:
+            return PermissionApproved(
+                command_id=name, request_id=ask.ask_id, digest=ask.digest, scope="pattern", pattern="*"
+            )
+        also = tuple(Covered(request_id=one.ask_id, digest=one.digest) for one in alike)
+        return PermissionApproved(command_id=name, request_id=ask.ask_id, digest=ask.digest, also=also)
+
+    def _chosen(self, key: Key) -> AnswerBody:
+        """What a person answers to a gate or a park; sometimes something that is no choice."""
+        here, machine = self.world.chance, self.world.watch.logs[key].state.machine
+        choices = machine.states[machine.current].next if machine.current else ("yes", "yes", "no")
+        return AnswerBody(answers=(Answer(index=0, selected=(here.one((*choices, "perhaps")),)),))
 
     def settle(self, key: Key) -> Command | None:
         """What a person does who wants a session to come to an end."""

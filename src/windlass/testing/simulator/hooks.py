@@ -109,8 +109,8 @@ _NONSENSE: dict[str, Any] = {
 
 def hooks_of(chance: Chance) -> list[Hook]:
     """The hooks of one version of the agent's code."""
-    found = [judge_guard("Be careful.", tool="p*")] if chance.hit(JUDGED) else []
-    return found + [one_hook(chance) for _ in range(1 + chance.below(HOOKS_MAX))]
+    hooks = [judge_guard("Be careful.", tool="p*")] if chance.hit(JUDGED) else []
+    return hooks + [one_hook(chance) for _ in range(1 + chance.below(HOOKS_MAX))]
 
 
 def one_hook(chance: Chance) -> Hook:

@@ -75,12 +75,12 @@ class Machine:
         """What runs and no session knows of, once all that was owed has come to its end."""
         from windlass.store.base import Key
 
-        found = []
+        strays = []
         for session, name in self.jobs:
             log = self._world.watch.logs.get(Key(self._world.tenant, session))
             if self.runs((session, name)) and (log is None or name not in log.state.jobs.open):
-                found.append(f"{name} of {session}")
-        return found
+                strays.append(f"{name} of {session}")
+        return strays
 
 
 class SimJobs:
@@ -163,7 +163,7 @@ class SimSessionJobs:
 async def in_background(ctx: ToolContext) -> Background:
     """Has a call go on as a job."""
     assert ctx.jobs is not None, "a simulated process has jobs"
-    name = job_id(ctx.call_id)
+    name = job_id(ctx.call_id, ctx.attempt)
     await ctx.jobs.host.start(name, NOTHING, "simulated")
     return Background(job_id=name, title="simulated", content=(Text(text="goes on"),))
 

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from windlass.events.context import CompactionFinished, ContextElided, ContextTruncated
 from windlass.events.runs import RunCompleted
 from windlass.events.stored.codec import Appended
 from windlass.events.tools.calls import ToolAllowed, ToolReconsidered, ToolStarted
+from windlass.events.tools.permissions import GrantsChanged
 from windlass.events.turns import ModelRequested, TurnStarted
-from windlass.events.values.specs import Limits, ToolSpec
+from windlass.events.values.setup import Limits
+from windlass.events.values.tools import ToolSpec
 from windlass.kernel.parts.budgets import Spent
 from windlass.kernel.state import State
 from windlass.runtime.api.agent import Agent
@@ -70,11 +74,15 @@ class Passed:
 
     def __init__(self) -> None:
         self._words: dict[str, tuple[str, tuple[object, ...]]] = {}
+        self._grants: dict[str, str] = {}
+        """The standing approvals that were given here and not taken back, each with its tool."""
+        self._by_grant: dict[str, str] = {}
 
     def check_append(self, state: State, append: Appended) -> None:
         """Nothing starts that the rules and the mode in force at that moment refuse, or that somebody must be asked
         about and was not, as it is now."""
         for event in append.events:
+            self._count_grants(state, event)
             if isinstance(event, ToolReconsidered):
                 self._words.pop(event.call_id, None)
             elif isinstance(event, ToolAllowed) and (call := state.calls.by_id.get(event.call_id)) is not None:
@@ -82,6 +90,24 @@ class Passed:
                 self._words[event.call_id] = (event.by, _matters(spec)) if spec is not None else (event.by, ())
             elif isinstance(event, ToolStarted) and (call := state.calls.by_id.get(event.call_id)) is not None:
                 self._check_start(state, event.call_id, call.tool)
+
+    def _count_grants(self, state: State, event: object) -> None:
+        """A standing approval lets pass what it speaks of, while it stands, in the session that it was given in."""
+        match event:
+            case GrantsChanged(added=added, revoked=revoked):
+                self._grants |= {grant.grant_id: grant.tool for grant in added}
+                for name in revoked:
+                    self._grants.pop(name, None)
+            case ToolReconsidered(call_id=name):
+                self._by_grant.pop(name, None)
+            case ToolAllowed(call_id=name, by="grant", rule=grant):
+                call = state.calls.by_id.get(name)
+                stands = call is None or self._grants.get(grant) == call.tool
+                hold("a standing approval that lets pass was given and stands", stands, state, f"{name} by {grant}")
+                self._by_grant[name] = grant
+            case ToolStarted(call_id=name) if name in self._by_grant:
+                stands = self._by_grant[name] in self._grants
+                hold("nothing starts on an approval that was taken back", stands, state, name)
 
     def _check_start(self, state: State, name: str, tool: str) -> None:
         spec = state.toolset.tools.get(tool)
@@ -113,7 +139,8 @@ def check_labels(state: State, carried: Carried) -> None:
 
 def check_terms(state: State, agent: Agent) -> None:
     """A session goes by the code of whoever drives it."""
-    hold("the policy is the code's", state.gate.policy == agent.policy, state, str(state.gate.policy))
+    policy = msgspec.structs.replace(agent.policy, role=agent.role, trusted=state.gate.policy.trusted)
+    hold("the policy is the code's", state.gate.policy == policy, state, str(state.gate.policy))
     hold(
         "the budgets are the code's",
         state.budget.run_limits == agent.budget.limits(),

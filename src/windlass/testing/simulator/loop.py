@@ -13,7 +13,7 @@ import random
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from windlass.tools.planes.stops import StoppableTask
+from windlass.tools.planes.task_stops import StoppableTask
 
 if TYPE_CHECKING:
     from .world import World

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from windlass.events.values.blocks import CallSlot, Refusal, Text
@@ -15,6 +16,7 @@ from windlass.models.base import Delta, ModelInfo, Reply, Request, TextPart
 from .loop import ACTOR
 
 if TYPE_CHECKING:
+    from .chance import Chance
     from .world import World
 
 FAILURES: tuple[FailureKind, ...] = (
@@ -56,11 +58,17 @@ class SimModel:
         name: str = "model",
         spawns: tuple[str, ...] = (),
         eager: float = 0.0,
+        answers: Callable[[Chance, Request], str] | None = None,
+        ways: Mapping[str, Callable[[Chance], Any]] | None = None,
     ) -> None:
-        """`spawns` are the specialists that it has work for it; `eager` is how many of its calls are for them."""
+        """`spawns` are the specialists that it has work for it; `eager` is how many of its calls are for them.
+        `answers` says what it answers with instead of words; `ways` are tools that it calls where they are offered, and
+        what they are given."""
         self._world = world
         self._spawns = spawns
         self._eager = eager
+        self._answers = answers
+        self._ways = ways or {}
         self._number = 0
         self._info = ModelInfo(
             name=f"sim/{name}",
@@ -89,10 +97,9 @@ class SimModel:
             await world.pause(actor, "model.streams")
         if chance.hit(world.rates.model_hangs):
             world.reached("model_hangs")
-            try:
-                await asyncio.wait_for(world.healed.wait(), HANG_S)
-            except TimeoutError:
-                pass
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(HANG_S):
+                    await world.healed.wait()
             yield failure("idle_timeout", "the simulated stream stalled")
             return
         if chance.hit(world.rates.model_fails):
@@ -108,12 +115,14 @@ class SimModel:
         blocks: list[Any] = []
         odd = chance.hit(world.rates.model_odd)
         if request.lane == "main" and request.tools and chance.hit(max(world.rates.calls, self._restless())):
-            names = [tool.name for tool in request.tools if tool.name in NOT_ALWAYS_THERE]
+            names = [tool.name for tool in request.tools if tool.name in NOT_ALWAYS_THERE or tool.name in self._ways]
             calls = [self._call(ordinal, odd, names) for ordinal in range(1 + chance.below(CALLS_MAX))]
         if request.lane == "judge":
             blocks.append(Text(text=chance.one(("allow it", "allow it", "deny it"))))
         elif request.output is not None and not calls and not chance.hit(world.rates.misanswers):
             blocks.append(Text(text=chance.one(ANSWERS)))
+        elif self._answers is not None and request.lane == "main" and not calls:
+            blocks.append(Text(text=self._answers(chance, request)))
         elif not calls or chance.hit(0.5):
             blocks.append(Text(text="word " * chance.one((1, 20, 200))))
         finish: FinishReason = "tool_calls" if calls else "stop"
@@ -148,9 +157,10 @@ class SimModel:
         if self._spawns and chance.hit(self._eager):
             return ProposedCall(ordinal=ordinal, tool="spawn", args=self._spawn(), provider_call_id=name)
         tool, args = chance.one(HOST_TOOLS), {"n": chance.below(50)}
-        if more and chance.hit(0.3):
+        if more and chance.hit(0.6 if self._ways else 0.3):
             tool = chance.one(more)
             args = {"query": "word"} if tool == "recall" else args  # type: ignore[dict-item]
+            args = self._ways[tool](chance) if tool in self._ways else args
             return ProposedCall(ordinal=ordinal, tool=tool, args=args, provider_call_id=name)
         if odd and chance.hit(0.2):
             tool = "nowhere"

@@ -29,9 +29,12 @@ if TYPE_CHECKING:
     from .world import World
 
 SESSIONS_MAX = 5
+OPENED_MAX = {"plain": 2, "trees": 2, "grants": 2, "flows": 8, "machines": 2}
+"""How many sessions people open in a world of each kind. A workflow runs once; then others must follow."""
 THINK_MS = (5, 200, 1_500, 8_000)
 PATIENCE_S = (0.001, 0.01, 0.1, 1.0)
 RESENDS_MAX = 3
+GRANTS = 0.7
 FOLLOW_S = 30.0
 """How long somebody watches a prompt that does not come to its end."""
 SERVES_S = (0.5, 5.0, 20.0)
@@ -60,7 +63,7 @@ class People:
         keys = world.started()
         world.step(world.outside, "person")
         try:
-            if not keys or (self._sessions < 2 and chance.hit(0.2)):
+            if not keys or (self._sessions < OPENED_MAX[world.kind] and chance.hit(0.2)):
                 await self._open()
                 return
             key = chance.one(keys)
@@ -78,11 +81,21 @@ class People:
     async def _answer_child(self, key: Key) -> None:
         """Answers what a child asks, or has it stop by itself; its work is its parent's to say."""
         chance = self.world.chance
+        if await self.grants(key):
+            return
         command = self.commands.answer(key)
         if command is None and chance.hit(self.world.rates.stops * 0.3):
             command = InterruptReceived(command_id=self.commands.fresh_id())
         if command is not None:
             await self.deliver(key, command)
+
+    async def grants(self, key: Key) -> bool:
+        """Has a child given more that asks for it, if there is one and they feel like it."""
+        if not self.world.watch.logs[key].state.grants.question or not self.world.chance.hit(GRANTS):
+            return False
+        above = Key(key.tenant, key.session.rpartition("~")[0])
+        await self.deliver(above, self.commands.grant(key.session))
+        return True
 
     async def _rarely(self, key: Key) -> bool:
         """What few people do, each in few worlds. False if they did nothing of it."""
@@ -166,9 +179,9 @@ class People:
         if runner is None:
             return
         world, chance = self.world, self.world.chance
-        name = f"s{chance.below(2)}"
+        name = f"s{self._sessions if world.kind == 'flows' else chance.below(2)}"
         self._sessions += 1
-        await runner.call(lambda: runner.runtime.session(runner.agent, name))
+        await runner.call(lambda: runner.begin(name))
         key = Key(world.tenant, name)
         if chance.hit(world.rates.follows) and key not in runner.read_to:
             runner.read_to[key] = 0
@@ -178,7 +191,7 @@ class People:
             world.readers.append(reader)
             task = world.loop.start(reader.live(), world.outside, "outside:reader")
             task.add_done_callback(world.trouble_died)
-        await self.deliver(key, self.commands.prompt())
+        await self.deliver(key, self.commands.first())
 
     async def _with(
         self, key: Key, work: Callable[[Session], Coroutine[Any, Any, Any]], *, patience_s: float | None = None
@@ -207,14 +220,14 @@ class People:
                 await self.deliver(key, UnmountReceived(command_id=name, tools=(tool,), force=chance.hit(0.5)))
 
     async def _page_in(self, key: Key) -> None:
-        found = await self._with(key, lambda session: session.page_in("word", limit=2))
-        if found:
+        pages = await self._with(key, lambda session: session.page_in("word", limit=2))
+        if pages:
             self.world.reached("paged_in_by_a_person")
 
     async def _erase(self, key: Key) -> None:
         """Has the content of something erased that the session's own log holds."""
-        found, chance = self.world.watch.logs[key], self.world.chance
-        append = found.appends[len(found.appends) - 1 - chance.below(len(found.lines))]
+        log, chance = self.world.watch.logs[key], self.world.chance
+        append = log.appends[len(log.appends) - 1 - chance.below(len(log.lines))]
         bodied = [
             seq
             for seq, event in enumerate(append.events, append.first_seq)

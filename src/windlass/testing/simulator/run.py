@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import platform
 from collections import Counter
 from collections.abc import Coroutine
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from .loop import Stuck
-from .world import World
+from .world import Kind, World
 
 STEPS_MIN = 200
 Mode = Literal["safety", "liveness"]
@@ -36,11 +37,11 @@ class SimFailure(AssertionError):
 
     def __init__(self, world: World, mode: Mode, error: BaseException) -> None:
         more = "" if world.steps_wanted == STEPS_MIN else f" --steps {world.steps_wanted}"
-        more += " --trees" if world.trees else ""
+        more += "" if world.kind == "plain" else f" --{world.kind}"
         more += " --mode safety" if mode == "safety" else ""
         super().__init__(
             f"seed {world.seed}, step {world.steps}, {world.loop.time():.3f} s: {type(error).__name__}: {error}\n"
-            f"repeat it with: windlass sim {world.seed}{more} --trace"
+            f"repeat it with: windlass sim {world.seed}{more} --trace (Python {platform.python_version()})"
         )
         self.seed = world.seed
         self.trace = world.lines
@@ -48,12 +49,13 @@ class SimFailure(AssertionError):
 
 
 def simulate(
-    seed: int, *, steps: int = STEPS_MIN, mode: Mode = "liveness", trace: bool = False, trees: bool = False
+    seed: int, *, steps: int = STEPS_MIN, mode: Mode = "liveness", trace: bool = False, kind: Kind = "plain"
 ) -> Finding:
     """Lives through the world of one seed: `steps` acts with faults, and in `liveness` mode then a time without any,
-    in which everything that is owed must come to its end. In a world of `trees` sessions have others work for them.
-    Raises `SimFailure` if a rule is broken."""
-    world = World(seed, steps=steps, tracing=trace, trees=trees)
+    in which everything that is owed must come to its end. `kind` says what its sessions do: in `trees` they have others
+    work for them, in `flows` they carry out workflows, in `machines` they go through state machines. Raises
+    `SimFailure` if a rule is broken."""
+    world = World(seed, steps=steps, tracing=trace, kind=kind)
     error = live(world, world.main(settles=mode == "liveness"))
     if error is not None:
         raise SimFailure(world, mode, error) from error

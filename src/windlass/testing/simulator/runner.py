@@ -17,6 +17,7 @@ from windlass.tools.planes.local import LocalPlanes
 from windlass.tools.tool import LOCAL
 
 from .commands import answer_body
+from .flows.graphs import INPUT
 from .jobs import SimJobs
 from .loop import ACTOR, Actor
 from .ports import SimPorts
@@ -69,6 +70,13 @@ class Runner:
     def agent(self) -> Agent:
         """The version of the agent's code that this process was started with."""
         return self.agents[0]
+
+    async def begin(self, name: str) -> None:
+        """Begins a session of the world, or finds the one of this name."""
+        if self.agent.flow is not None:
+            await self.runtime.flow(self.agent.flow, name, input=INPUT)
+        else:
+            await self.runtime.session(self.agent, name)
 
     @property
     def alive(self) -> bool:

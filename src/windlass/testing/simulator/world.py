@@ -9,7 +9,7 @@ import asyncio
 import functools
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from windlass.events.errors import StorePoisoned
 from windlass.events.stored.codec import Appended
@@ -20,15 +20,17 @@ from windlass.tools.tool import AnyTool
 from .agents import versions_of
 from .chance import CALM, Chance, Rates
 from .disk import Disk
+from .disk_watch import Log, Watch
+from .flows.graphs import flow_of
 from .jobs import Machine
 from .loop import ACTOR, Actor, Crashed, Planned, SimLoop, Stuck
+from .machines.definitions import agent_of
 from .people import People
 from .readers import Reader
 from .runner import LEASE_MS, Runner
 from .store import FULL_MS, LATENCY_MS
 from .tools import EXTRAS
-from .trees.agents import rates_of, tree_of
-from .watch import Log, Watch
+from .trees.agents import TIGHT, rates_of, tree_of
 
 CHAOS_MS = (100, 500, 2_000)
 RESTART_MS = (1, 200, 5_000, 20_000)
@@ -48,15 +50,26 @@ SETTLE_S_MAX = 3_600.0
 UNSETTLED_SHOWN_MAX = 12
 
 
+Kind = Literal["plain", "trees", "grants", "flows", "machines"]
+"""What the sessions of a world do: talk; have others work for them; give those more; carry out workflows; go
+through state machines."""
+AGENTS: dict[Kind, Callable[[World], list[Agent]]] = {
+    "plain": versions_of,
+    "trees": lambda world: [tree_of(world)],
+    "flows": lambda world: [flow_of(world).coordinator],
+    "grants": lambda world: [tree_of(world, TIGHT, asks=True)],
+    "machines": lambda world: [agent_of(world)],
+}
+
+
 class World:
     """All that one seed decides."""
 
-    def __init__(self, seed: int, *, steps: int, tracing: bool = False, trees: bool = False) -> None:
-        """`trees`: its sessions have others work for them."""
+    def __init__(self, seed: int, *, steps: int, tracing: bool = False, kind: Kind = "plain") -> None:
         self.seed = seed
-        self.trees = trees
+        self.kind = kind
         self.chance = Chance(seed)
-        self.rates: Rates = rates_of(self.chance.rates()) if trees else self.chance.rates()
+        self.rates: Rates = self.chance.rates() if kind == "plain" else rates_of(self.chance.rates())
         self.loop = SimLoop(self.chance, shuffles=self.chance.hit(0.8))
         self.loop.set_exception_handler(functools.partial(_fault, self))
         self.outside = Actor("people", self)
@@ -81,7 +94,7 @@ class World:
         self.machine = Machine(self)
         self.poll_ms = self.chance.one((100, 1_000, 3_000))
         self.has_approver = self.chance.hit(0.4)
-        self.agents = [tree_of(self)] if trees else versions_of(self)
+        self.agents = AGENTS[kind](self)
         self.agent = self.agents[0]
         self.library: tuple[AnyTool, ...] = (self.chance.one(EXTRAS),) if self.chance.hit(0.5) else ()
         self.codes: dict[Actor, Agent] = {}
@@ -110,12 +123,12 @@ class World:
         self.steps += 1
         self.trace(actor, what)
 
-    def trace(self, actor: Actor, what: str, found: Log | None = None, sealed: Any = None) -> None:
+    def trace(self, actor: Actor, what: str, log: Log | None = None, sealed: Any = None) -> None:
         if not self._tracing:
             return
         more = ""
-        if found is not None and found.appends:
-            append: Appended = found.appends[-1]
+        if log is not None and log.appends:
+            append: Appended = log.appends[-1]
             more = " " + " ".join(str(event.__struct_config__.tag) for event in append.events)
         self.lines.append(f"{self.loop.time():10.3f} {actor.name:8} {what}{more}")
 
@@ -154,7 +167,7 @@ class World:
 
     def started(self) -> list[Key]:
         """The sessions that have begun."""
-        return [key for key, found in self.watch.logs.items() if found.lines]
+        return [key for key, log in self.watch.logs.items() if log.lines]
 
     def compare(self, actor: Actor) -> None:
         """After an append: what owners believe is what the log says."""
@@ -265,7 +278,7 @@ class World:
         self.trace(actor, f"clock jumps by {ms} ms")
         if ms < 0:
             self.reached("clock_jump_back")
-        elif any(found.state.timers.open for found in self.watch.logs.values()):
+        elif any(log.state.timers.open for log in self.watch.logs.values()):
             self.reached("clock_jump_over_timer")
         actor.clock_ms = ms
 
@@ -314,6 +327,8 @@ class World:
         if settles:
             await self._settle()
             self.watch.trees.at_peace()
+            self.watch.flows.at_peace()
+            self.watch.machines.at_peace()
         self.watch.nothing_lost()
         self.watch.verify()
 
@@ -352,6 +367,8 @@ class World:
             await asyncio.sleep(2.0)
             self.check()
             for key in self.started():
+                if await self.people.grants(key):
+                    continue
                 command = self.people.commands.settle(key)
                 if command is not None:
                     await self.people.deliver(key, command)

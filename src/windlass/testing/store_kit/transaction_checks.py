@@ -171,17 +171,20 @@ async def what_an_append_sends_is_in_the_other_inbox(case: StoreCase) -> None:
         other = await Writer(store, "s2").claim()
         await store.inbox.send(other.key, command("before"))
         await writer.append(sends=[told("s2", "m1", b"1"), told("s3", "m2", creates=True), told("nobody", "m3")])
-        assert [found.command_id for found in await store.inbox.waiting(other.key)] == ["before", "m1"]
+        assert [inbox_command.command_id for inbox_command in await store.inbox.waiting(other.key)] == ["before", "m1"]
         assert await store.log.head(Key("default", "nobody")) is None
         made = await store.log.head(Key("default", "s3"))
         assert made is not None
         assert made.seq == 0
-        assert [found.command_id for found in await store.inbox.waiting(Key("default", "s3"))] == ["m2"]
+        assert [inbox_command.command_id for inbox_command in await store.inbox.waiting(Key("default", "s3"))] == ["m2"]
     if not case.capabilities.durable:
         return
     async with case.open() as store:
         waiting = await store.inbox.waiting(Key("default", "s2"))
-        assert [(found.command_id, found.data) for found in waiting] == [("before", b"{}"), ("m1", b"1")]
+        assert [(inbox_command.command_id, inbox_command.data) for inbox_command in waiting] == [
+            ("before", b"{}"),
+            ("m1", b"1"),
+        ]
 
 
 async def a_message_is_sent_once_for_life(case: StoreCase) -> None:
@@ -192,7 +195,7 @@ async def a_message_is_sent_once_for_life(case: StoreCase) -> None:
         other = await Writer(store, "s2").claim()
         await writer.append(sends=[told("s2", "m1", b"1")])
         await writer.append(sends=[told("s2", "m1", b"2")])
-        assert [found.data for found in await store.inbox.waiting(other.key)] == [b"1"]
+        assert [inbox_command.data for inbox_command in await store.inbox.waiting(other.key)] == [b"1"]
         await other.append(takes=["m1"])
         await writer.append(sends=[told("s2", "m1", b"3")])
         assert await store.inbox.waiting(other.key) == []

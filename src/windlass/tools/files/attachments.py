@@ -117,17 +117,17 @@ def _media(fd: int, path: str, kind: str) -> Image | Audio | Document:
 
 
 def _text_file(fd: int, path: str, lines: LineRange | None, name: str | None, room: int) -> FileAttachment:
-    found = _Lines(lines, room)
+    passage = _Lines(lines, room)
     with os.fdopen(os.dup(fd), "rb") as file:
         file.seek(0)
-        while not found.ended and (piece := file.readline(PIECE_BYTES)):
-            found.feed(piece)
+        while not passage.ended and (piece := file.readline(PIECE_BYTES)):
+            passage.feed(piece)
     total = os.fstat(fd).st_size
-    if lines is not None and not found.kept:
-        raise UsageError(f"cannot attach {shown(path)} from line {lines.start:,} on: {found.missing()}")
-    text, left_out = found.text(total)
-    partial = lines is not None or found.cut
-    last = LineRange(start=found.first, end=max(found.first, found.last)) if partial else None
+    if lines is not None and not passage.kept:
+        raise UsageError(f"cannot attach {shown(path)} from line {lines.start:,} on: {passage.missing()}")
+    text, left_out = passage.text(total)
+    partial = lines is not None or passage.cut
+    last = LineRange(start=passage.first, end=max(passage.first, passage.last)) if partial else None
     return FileAttachment(path=path, name=name, lines=last, content=Text(text=text), left_out=left_out)
 
 
@@ -192,8 +192,8 @@ def _directory(root: Root, below: str, path: str, name: str | None, room: int) -
     walk = Walk(root, LISTING, Watch(LISTING), Ignores(NOISE, files=True))
     lines: list[str] = []
     notes: list[str] = []
-    with closing(walk.entries(below)) as found:
-        for entry in found:
+    with closing(walk.entries(below)) as entries:
+        for entry in entries:
             line = entry_line(entry)
             room -= len(line.encode("utf-8", "replace")) + 1
             if len(lines) >= LISTING.lines or room < 0:

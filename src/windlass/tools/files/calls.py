@@ -1,4 +1,5 @@
-"""What a call of a file tool is about, for people, patterns and policies: the path it names. Nothing is opened here."""
+"""What a call of a file tool is about, for people, patterns and policies: the path it names, and where links of its
+root lead from there. Nothing is opened here."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import posixpath
 from windlass.events.tools.permissions import ReadDetail
 from windlass.events.values.blocks import JsonObject
 from windlass.tools.description import CallPlace, Description
+from windlass.tools.link_targets import with_targets
 
 from .exclusion import exclusion_of
 from .roots import Roots
@@ -15,13 +17,13 @@ from .shown_names import counted, shown
 
 
 def read_description(roots: Roots, tool: str, args: JsonObject, place: CallPlace) -> Description:
-    """A call of one of the reading tools beneath a root. Paths are read as names: links are followed only by the call
-    itself, which stays beneath the root."""
+    """A call of one of the reading tools beneath a root. What is read is the affair of the call itself, which stays
+    beneath the root wherever links lead by then."""
     root, named = roots.path(place.folder), named_path(args["path"])
     whole = os.fsencode(os.path.join(root, args["path"] if named is None else named)).decode("utf-8", "replace")
     detail = ReadDetail(path=whole, intention=_intention(tool, args))
-    excluded = _excluded(whole, root, place)
-    return Description(subject=named or "", detail=detail, root=root, paths=(whole,), excluded=excluded)
+    paths, excluded = with_targets((whole,), root), _excluded(whole, root, place)
+    return Description(subject=named or "", detail=detail, root=root, paths=paths, excluded=excluded)
 
 
 def _excluded(path: str, root: str, place: CallPlace) -> str | None:

@@ -53,12 +53,12 @@ class Pattern:
             yield places
 
     def _skipped(self, places: set[int]) -> set[int]:
-        found = set(places)
+        reachable_places = set(places)
         for place in sorted(places):
             while place < len(self._names) and self._names[place] is None:
                 place += 1
-                found.add(place)
-        return found
+                reachable_places.add(place)
+        return reachable_places
 
     def matches(self, names: Sequence[str]) -> bool:
         """Whether a path, as its names, is one that the pattern means."""
@@ -116,11 +116,11 @@ def choices(text: str) -> list[str]:
     done, open_ = [], [text]
     while open_:
         one = open_.pop()
-        found = next((m for m in BRACES.finditer(one) if "," in m[1]), None)
-        if found is None:
+        braces = next((m for m in BRACES.finditer(one) if "," in m[1]), None)
+        if braces is None:
             done.append(one)
         else:
-            open_ += [one[: found.start()] + part + one[found.end() :] for part in found[1].split(",")]
+            open_ += [one[: braces.start()] + part + one[braces.end() :] for part in braces[1].split(",")]
         if len(done) + len(open_) > CHOICES_MAX:
             raise TooManyChoices(f"{text!r} stands for more than {CHOICES_MAX} patterns: use fewer braces")
     return sorted(set(done))

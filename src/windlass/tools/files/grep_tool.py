@@ -94,8 +94,8 @@ class Search:
         path = self._query.path
         above = len([part for part in path.split("/") if part not in ("", ".")])
         enters = None if self._glob is None else lambda names: self._leads_on(names[above:])
-        with closing(walk.entries(path, enters=enters)) as found:
-            for entry in found:
+        with closing(walk.entries(path, enters=enters)) as entries:
+            for entry in entries:
                 if entry.kind != "file" or not (self._glob is None or self._glob.matches(entry.names[above:])):
                     continue
                 try:
@@ -180,21 +180,21 @@ class Search:
         return f"{at + 1:>6}{':' if matching else '-'} {part}"
 
     def _notes(self, walk: Walk) -> list[str]:
-        found = []
+        notes = []
         if self._watch.expired and walk.stopped is None:
-            found.append(f"stopped after {self._limits.time_ms / 1000:g} s: name a directory further down")
+            notes.append(f"stopped after {self._limits.time_ms / 1000:g} s: name a directory further down")
         if self.cut:
-            found.append(
+            notes.append(
                 f"{counted(self.cut, 'file')} searched in part only, up to {self._limits.searched_bytes:,} bytes"
             )
         if self.long:
             most = self._expression.chars_max
-            found.append(f"{counted(self.long, 'line')} searched in part only, up to {most:,} characters")
+            notes.append(f"{counted(self.long, 'line')} searched in part only, up to {most:,} characters")
         if self.binary:
-            found.append(f"{counted(self.binary, 'file')} passed over, not text")
+            notes.append(f"{counted(self.binary, 'file')} passed over, not text")
         if self.unreadable:
-            found.append(f"{counted(self.unreadable, 'file')} could not be read")
-        return found
+            notes.append(f"{counted(self.unreadable, 'file')} could not be read")
+        return notes
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[int, int]]:

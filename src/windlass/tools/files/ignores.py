@@ -85,16 +85,16 @@ class Ignores:
     def on_the_way(self, root: Root, names: Sequence[str]) -> Ignores:
         """The rules that hold in a directory, from the root down. Nothing is left out of one that was named although
         the rules cover it."""
-        found = self
+        ignores = self
         for depth in range(len(names)):
-            if found.covers(names[: depth + 1], folder=True):
+            if ignores.covers(names[: depth + 1], folder=True):
                 return Ignores(frozenset(), files=False)
             try:
                 with root.folder("/".join(names[:depth]) or ".") as folder:
-                    found = found.within(root, folder, depth)
+                    ignores = ignores.within(root, folder, depth)
             except Refusal:
-                return found
-        return found
+                return ignores
+        return ignores
 
 
 def _rules_in(root: Root, folder: int) -> str:
@@ -112,7 +112,7 @@ def _rules_in(root: Root, folder: int) -> str:
 
 def parsed(text: str, chars_max: int = RULES_CHARS_MAX) -> tuple[list[Rule], int, bool]:
     """The rules of a .gitignore file as far as they fit, how long they are together, and whether there are more."""
-    found: list[Rule] = []
+    rules: list[Rule] = []
     chars = 0
     for line in text.splitlines():
         rule = line.rstrip()
@@ -126,6 +126,6 @@ def parsed(text: str, chars_max: int = RULES_CHARS_MAX) -> tuple[list[Rule], int
             continue
         chars += len(body)
         if chars > chars_max:
-            return found, chars - len(body), True
-        found.append(Rule(Pattern(body), "/" in body, rule.endswith("/"), kept))
-    return found, chars, False
+            return rules, chars - len(body), True
+        rules.append(Rule(Pattern(body), "/" in body, rule.endswith("/"), kept))
+    return rules, chars, False

@@ -59,8 +59,8 @@ def entries(
     """What is in a directory, sorted, with sizes and where links lead."""
     walk = Walk(root, limits, watch, ignores)
     output = Output(offset, limit, limits)
-    with closing(walk.entries(path, depth=depth)) as found:
-        for entry in found:
+    with closing(walk.entries(path, depth=depth)) as contents:
+        for entry in contents:
             output.add(entry_line(entry) if output.wanted else "")
             if output.full:
                 break
@@ -102,8 +102,8 @@ def paths(
     walk = Walk(root, limits, watch, ignores)
     output = Output(offset, limit, limits)
     above = len([part for part in path.split("/") if part not in ("", ".")])
-    with closing(walk.entries(path, enters=lambda names: glob.leads_on(names[above:]))) as found:
-        for entry in found:
+    with closing(walk.entries(path, enters=lambda names: glob.leads_on(names[above:]))) as candidates:
+        for entry in candidates:
             if (entry.kind == "directory") == glob.folders and glob.matches(entry.names[above:]):
                 output.add(shown(entry.path) + ("/" if glob.folders else ""))
                 if output.full:

@@ -60,9 +60,9 @@ def openat2(folder: int, path: bytes, flags: int, *, links: bool = True) -> int:
     code = 0
     for _ in range(TRIES_MAX):
         ctypes.set_errno(0)
-        found = _library().syscall(OPENAT2, folder, path, ctypes.byref(how), ctypes.sizeof(how))
-        if found >= 0:
-            return int(found)
+        descriptor = _library().syscall(OPENAT2, folder, path, ctypes.byref(how), ctypes.sizeof(how))
+        if descriptor >= 0:
+            return int(descriptor)
         code = ctypes.get_errno()
         if code not in (errno.EAGAIN, errno.EINTR):
             break

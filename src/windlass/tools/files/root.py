@@ -92,13 +92,13 @@ class Root:
     @contextmanager
     def file(self, path: str | bytes) -> Iterator[int]:
         """A descriptor to read a regular file. Raises `Refusal` for anything else."""
-        found = self._found(path)
+        descriptor = self._found(path)
         try:
-            self._wanted(found, path, "file")
-            self._check_excluded(found, path)
-            fd = self._reopened(found, path)
+            self._wanted(descriptor, path, "file")
+            self._check_excluded(descriptor, path)
+            fd = self._reopened(descriptor, path)
         finally:
-            os.close(found)
+            os.close(descriptor)
         try:
             yield fd
         finally:
@@ -107,15 +107,15 @@ class Root:
     @contextmanager
     def folder(self, path: str | bytes) -> Iterator[int]:
         """A descriptor to list a directory. Raises `Refusal` for anything else."""
-        found = self._found(path)
+        descriptor = self._found(path)
         try:
-            self._wanted(found, path, "directory")
-            self._check_excluded(found, path)
-            fd = os.open(b".", FOLDER | os.O_NOFOLLOW, dir_fd=found)
+            self._wanted(descriptor, path, "directory")
+            self._check_excluded(descriptor, path)
+            fd = os.open(b".", FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
         except OSError as error:
             raise self.refused(error, path) from None
         finally:
-            os.close(found)
+            os.close(descriptor)
         try:
             yield fd
         finally:
@@ -123,11 +123,11 @@ class Root:
 
     def is_folder(self, path: str | bytes) -> bool:
         """Whether a path is a directory. Raises `Refusal` if there is nothing."""
-        found = self._found(path)
+        descriptor = self._found(path)
         try:
-            return stat.S_ISDIR(os.fstat(found).st_mode)
+            return stat.S_ISDIR(os.fstat(descriptor).st_mode)
         finally:
-            os.close(found)
+            os.close(descriptor)
 
     def straight_folder(self, path: str | bytes) -> int:
         """A directory, reached through no link at all: the path that was named is the place that is meant. Raises
@@ -156,15 +156,15 @@ class Root:
 
     def child_file(self, folder: int, name: str) -> int:
         """A regular file of an open directory, never through a link. Raises `OSError`."""
-        found = os.open(name, PATH_ONLY | os.O_NOFOLLOW, dir_fd=folder)
+        descriptor = os.open(name, PATH_ONLY | os.O_NOFOLLOW, dir_fd=folder)
         try:
-            about = os.fstat(found)
-            if not stat.S_ISREG(about.st_mode) or self._door(found, about.st_dev):
+            about = os.fstat(descriptor)
+            if not stat.S_ISREG(about.st_mode) or self._door(descriptor, about.st_dev):
                 raise OSError(errno.ENXIO, os.strerror(errno.ENXIO))
-            again = _again(found)
+            again = _again(descriptor)
             return again if again is not None else _same(os.open(name, READ | os.O_NOFOLLOW, dir_fd=folder), about)
         finally:
-            os.close(found)
+            os.close(descriptor)
 
     def _found(self, path: str | bytes) -> int:
         """Where a path leads, opened without touching it."""
@@ -181,10 +181,10 @@ class Root:
             return openat2(self._fd, raw, flags)
         return open_steps(self._fd, raw, None if flags == PATH_ONLY else flags)
 
-    def _reopened(self, found: int, path: str | bytes) -> int:
+    def _reopened(self, descriptor: int, path: str | bytes) -> int:
         try:
-            again = _again(found)
-            return again if again is not None else _same(self._resolved(checked(path), READ), os.fstat(found))
+            again = _again(descriptor)
+            return again if again is not None else _same(self._resolved(checked(path), READ), os.fstat(descriptor))
         except OSError as error:
             raise self.refused(error, path) from None
 
@@ -247,11 +247,11 @@ class Root:
         folder, _, name = checked(path).rstrip(b"/").rpartition(b"/")
         fallback = "use list or glob to see what is there"
         try:
-            found = self._resolved(folder or b".", PATH_ONLY)
+            parent = self._resolved(folder or b".", PATH_ONLY)
         except OSError:
             return f"nor is there {shown(folder)}: {fallback}"
         try:
-            beside = os.open(b".", FOLDER | os.O_NOFOLLOW, dir_fd=found)
+            beside = os.open(b".", FOLDER | os.O_NOFOLLOW, dir_fd=parent)
             try:
                 with os.scandir(beside) as entries:
                     names = [entry.name for entry, _ in zip(entries, range(NEAR_SEEN_MAX), strict=False)]
@@ -260,7 +260,7 @@ class Root:
         except OSError:
             return fallback
         finally:
-            os.close(found)
+            os.close(parent)
         close = difflib.get_close_matches(os.fsdecode(name), sorted(names), n=NEAR_MAX)
         prefix = os.fsdecode(folder) + "/" if folder else ""
         return f"did you mean {' or '.join(shown(prefix + one) for one in close)}?" if close else fallback
@@ -287,20 +287,20 @@ def checked(path: str | bytes) -> bytes:
     return raw or b"."
 
 
-def _again(found: int) -> int | None:
+def _again(descriptor: int) -> int | None:
     """The same file opened to be read. Through its descriptor, so that it is the very one that was judged."""
     if not hasattr(os, "O_PATH"):
-        return os.dup(found)
+        return os.dup(descriptor)
     try:
-        return os.open(f"/proc/self/fd/{found}", READ)
+        return os.open(f"/proc/self/fd/{descriptor}", READ)
     except FileNotFoundError:
         return None  # no /proc here
 
 
 def _same(fd: int, about: os.stat_result) -> int:
     """A second descriptor, if it is of the file that was judged."""
-    found = os.fstat(fd)
-    if (found.st_dev, found.st_ino) != (about.st_dev, about.st_ino):
+    status = os.fstat(fd)
+    if (status.st_dev, status.st_ino) != (about.st_dev, about.st_ino):
         os.close(fd)
         raise OSError(errno.EAGAIN, "it was replaced while it was being opened; try again")
     return fd

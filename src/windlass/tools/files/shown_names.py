@@ -41,14 +41,14 @@ def named(text: str) -> str:
     return ESCAPED.sub(_unescaped, quoted) + behind
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    byte, short, long, letter = found.groups()
+def _unescaped(escape: re.Match[str]) -> str:
+    byte, short, long, letter = escape.groups()
     if letter is not None:
         return SHORT_ESCAPES.get(letter, letter)
     code = int(byte or short or long, 16)
     if byte is not None and code >= 0x80:
         return chr(0xDC00 + code)
-    return chr(code) if code <= sys.maxunicode else found[0]
+    return chr(code) if code <= sys.maxunicode else escape[0]
 
 
 def joined(folder: str, name: str) -> str:

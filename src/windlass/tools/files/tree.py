@@ -125,36 +125,36 @@ class Walk:
 
     def _listed(self, folder: int) -> list[tuple[str, Kind]]:
         """What is in one directory, the first name last."""
-        found: list[tuple[str, Kind]] = []
+        children: list[tuple[str, Kind]] = []
         with os.scandir(folder) as entries:
             for entry in entries:
-                if len(found) >= self._limits.folder_entries:
+                if len(children) >= self._limits.folder_entries:
                     self.cut_folders += 1
                     break
                 if self._out_of_time():
                     break
-                found.append((entry.name, _kind_of(entry)))
-        return sorted(found, reverse=True)
+                children.append((entry.name, _kind_of(entry)))
+        return sorted(children, reverse=True)
 
     def notes(self) -> list[str]:
         """What the reader of a result must know."""
-        found = []
+        notes = []
         if self.stopped is not None:
-            found.append(f"{self.stopped}: there may be more; name a directory further down")
+            notes.append(f"{self.stopped}: there may be more; name a directory further down")
         if self.cut_folders:
             most = f"{self._limits.folder_entries:,}"
-            found.append(f"{counted(self.cut_folders, 'directory')} with more than {most} entries, not seen whole")
+            notes.append(f"{counted(self.cut_folders, 'directory')} with more than {most} entries, not seen whole")
         if self.cut_rules:
-            found.append(
+            notes.append(
                 f"{counted(self.cut_rules, 'directory')} with more rules in .gitignore than are heeded at once"
             )
         if self.too_deep:
-            found.append(f"{counted(self.too_deep, 'directory')} deeper than {self._limits.depth} levels not entered")
+            notes.append(f"{counted(self.too_deep, 'directory')} deeper than {self._limits.depth} levels not entered")
         if self.unreadable:
-            found.append(f"{counted(self.unreadable, 'directory')} could not be read")
+            notes.append(f"{counted(self.unreadable, 'directory')} could not be read")
         if self.excluded:
-            found.append(f"{counted(self.excluded, 'entry')} excluded: no model may see what is there")
-        return found
+            notes.append(f"{counted(self.excluded, 'entry')} excluded: no model may see what is there")
+        return notes
 
     def left_out_note(self, remedy: str) -> list[str]:
         """The names that were left out as noise, and how to see them."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from windlass.events.values.blocks import Terminal
+from windlass.events.values.ids import JOB_ID
 from windlass.tools.context import ToolContext, ToolError
 from windlass.tools.planes.results import ToolResult
 from windlass.tools.shell.shown_output import shown_text
@@ -18,9 +19,8 @@ from .job_host import JobDesk, JobRow, clean_output
 OUTPUT_BYTES_MAX = 16_000
 WAIT_MS_MAX = 300_000
 TIMEOUT_MS = WAIT_MS_MAX + 60_000
-JOB_ID = r"^j[0-9]{1,15}\.[0-9]{1,6}$"
 
-JobId = Annotated[str, Meta(pattern=JOB_ID, description="Such as 'j12.0'; the tool 'jobs' lists them.")]
+JobId = Annotated[str, Meta(pattern=f"^{JOB_ID}$", description="Such as 'j12.0'; the tool 'jobs' lists them.")]
 
 
 async def jobs(ctx: ToolContext) -> str:

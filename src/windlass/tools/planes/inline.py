@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any
 
-from .stops import stops
+from .task_stops import stops
 
 if TYPE_CHECKING:
     from windlass.tools.context import ToolContext

@@ -23,7 +23,7 @@ from .inline import GRACE_S, ClosedItself, Inline
 from .large_output import LOOP_BYTES_MAX
 from .loop_watch import LoopWatch
 from .outcome import GONE, Outcome, failed, raised, returned, timed_out
-from .stops import CancelledItself, Foreign, stops
+from .task_stops import CancelledItself, Foreign, stops
 from .threads import ORPHANS_MAX, THREADS_MAX, Threads, TooManyOrphans
 from .timeout import Deadline
 
@@ -240,7 +240,7 @@ class _Wait:
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
         self.begun = True
-        self._context.pause(+1)
+        self._context.waits.begin()
         self._timer = loop.call_later(SATURATED_S, self._tell)
 
     def _tell(self) -> None:
@@ -252,7 +252,7 @@ class _Wait:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-            self._context.pause(-1)
+            self._context.waits.end()
 
 
 class _NotBegun:
@@ -293,20 +293,20 @@ def _is_large(value: Any) -> bool:
     """Whether a value takes long to write down, as far as a short look tells: at its texts, containers and fields."""
     if type(value) is str:  # what most tools return
         return len(value) > LOOP_BYTES_MAX
-    size, seen, found = 0, 0, [value]
-    while found and size <= LOOP_BYTES_MAX and seen <= LOOKED_AT_MAX:
-        part = found.pop()
+    size, seen, parts = 0, 0, [value]
+    while parts and size <= LOOP_BYTES_MAX and seen <= LOOKED_AT_MAX:
+        part = parts.pop()
         kind, seen = type(part), seen + 1
         if issubclass(kind, str):
             size += str.__len__(part)
         elif issubclass(kind, bytes | bytearray):
             size += memoryview(part).nbytes
         elif kind in (list, tuple, set, frozenset):
-            found.extend(itertools.islice(part, LOOKED_AT_MAX))
+            parts.extend(itertools.islice(part, LOOKED_AT_MAX))
         elif kind is dict:
-            found.extend(itertools.islice(part.values(), LOOKED_AT_MAX))
+            parts.extend(itertools.islice(part.values(), LOOKED_AT_MAX))
         elif (fields := next(filter(None, (getattr(kind, name, None) for name in FIELDS)), None)) is not None:
-            found.extend(getattr(part, name, None) for name in fields)
+            parts.extend(getattr(part, name, None) for name in fields)
     return size > LOOP_BYTES_MAX or seen > LOOKED_AT_MAX
 
 

@@ -134,9 +134,9 @@ def returned(value: Any) -> Outcome:
         return in_background(value)
     try:
         extra = value if isinstance(value, ToolResult) else None
-        found = value.rendered() if isinstance(value, Pieces) else rendered(extra.value if extra else value)
+        rendering = value.rendered() if isinstance(value, Pieces) else rendered(extra.value if extra else value)
         display = rendered(extra.display).content if extra and extra.display is not None else None
-        return _finished(found, display, extra)
+        return _finished(rendering, display, extra)
     except NotPlain as error:
         return raised(error)
     except Exception as error:
@@ -145,25 +145,25 @@ def returned(value: Any) -> Outcome:
         return failed("tool_result_invalid", told, told, private=full_text(error))
 
 
-def _finished(found: Rendered, display: Any, extra: ToolResult | None) -> Outcome:
+def _finished(rendering: Rendered, display: Any, extra: ToolResult | None) -> Outcome:
     telemetry = to_plain(extra.telemetry) if extra and extra.telemetry is not None else None
     return Outcome(
         ok=extra.ok if extra else True,
         error_code=extra.error_code if extra else None,
         labels=extra.labels if extra else (),
         changes=extra.changes if extra else (),
-        body=ResultBody(content=found.content, display=display, whole=found.whole, telemetry=telemetry),
-        size=found.size,
-        spooled=found.whole_size,
-        blobs=found.blobs,
+        body=ResultBody(content=rendering.content, display=display, whole=rendering.whole, telemetry=telemetry),
+        size=rendering.size,
+        spooled=rendering.whole_size,
+        blobs=rendering.blobs,
     )
 
 
 def in_background(job: Background) -> Outcome:
     """The outcome of a tool whose command goes on as a job."""
-    found = rendered(list(job.content))
-    job = msgspec.structs.replace(job, content=found.content, title=SECRETS.hidden_text(scalar_text(job.title)))
-    return Outcome(status="job", job=job, body=ResultBody(content=found.content), size=found.size)
+    rendering = rendered(list(job.content))
+    job = msgspec.structs.replace(job, content=rendering.content, title=SECRETS.hidden_text(scalar_text(job.title)))
+    return Outcome(status="job", job=job, body=ResultBody(content=rendering.content), size=rendering.size)
 
 
 def suspended(signal: Suspend) -> Outcome:

@@ -13,7 +13,7 @@ from windlass.tools.context import ToolContext
 from windlass.tools.tool import AnyTool
 
 from .outcome import GONE, Outcome, failed, full_text
-from .stops import Foreign
+from .task_stops import Foreign
 
 
 class Plane(Protocol):

@@ -172,19 +172,19 @@ def _data_result(value: Any) -> Rendered:
 
 def block_results(blocks: Iterable[Any]) -> Rendered:
     """Blocks as they are, texts and values among them as blocks; large media to blobs, large text to a preview."""
-    found: list[ResultBlock] = []
+    kept_blocks: list[ResultBlock] = []
     blobs: list[Blob] = []
     for index, entry in enumerate(blocks):
         if index >= BLOCKS_MAX:
             raise NotPlain("", f"more than {BLOCKS_MAX} blocks")
-        found.append(kept_apart(_block(entry, f"[{index}]"), f"[{index}]", blobs))
-    size = sum(len(_text_of(block)) for block in found)
+        kept_blocks.append(kept_apart(_block(entry, f"[{index}]"), f"[{index}]", blobs))
+    size = sum(len(_text_of(block)) for block in kept_blocks)
     if size <= LARGE_BYTES:
-        return Rendered(content=tuple(found), size=size, blobs=tuple(blobs))
+        return Rendered(content=tuple(kept_blocks), size=size, blobs=tuple(blobs))
     spool = Spool()
-    for block in found:
+    for block in kept_blocks:
         spool.write(_text_of(block))
-    media = [block for block in found if not _text_of(block)]
+    media = [block for block in kept_blocks if not _text_of(block)]
     shown, blob = spool.preview(), spool.blob("text/plain; charset=utf-8")
     return Rendered(
         content=(Text(text=shown), *media),

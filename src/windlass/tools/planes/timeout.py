@@ -6,7 +6,7 @@ import asyncio
 
 from windlass.tools.context import ToolContext
 
-from .stops import stop, stops, take_back
+from .task_stops import stop, stops, take_back
 
 LATE_S = 0.05
 """A timer that fires later than this says that the loop stood still."""
@@ -29,14 +29,14 @@ class Deadline:
         self._left_s = timeout_ms / 1000
         self._since = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        context.on_wait(self._waits)
+        context.waits.hear(self._on_wait)
         self._start()
 
     def close(self) -> None:
         """The tool has ended. Nothing is left that points from one to the other and back: a cycle would wait for the
         collector, one for each call."""
         self.stop()
-        self._context.off_wait(self._waits)
+        self._context.waits.unhear(self._on_wait)
 
     def stop(self) -> None:
         """The time stands still."""
@@ -57,11 +57,11 @@ class Deadline:
         self._since = self._loop.time()
         self._timer = self._loop.call_at(self._since + self._left_s, self._expire)
 
-    def _waits(self) -> None:
-        if self._context.waiting and self._timer is not None:
+    def _on_wait(self) -> None:
+        if self._context.waits and self._timer is not None:
             self.stop()
             self._left_s -= self._loop.time() - self._since
-        elif not self._context.waiting and self._timer is None and not self._expired:
+        elif not self._context.waits and self._timer is None and not self._expired:
             self._start()
 
     def _expire(self) -> None:

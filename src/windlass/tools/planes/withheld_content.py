@@ -123,8 +123,8 @@ class Withheld:
                 links = {"uri": self.text(uri), "name": self.text(name)}
                 return block if links == {"uri": uri, "name": name} else msgspec.structs.replace(block, **links)
             case Data(value=value):
-                found = self._value(value)
-                return block if found == value else Data(value=found)
+                withheld_value = self._value(value)
+                return block if withheld_value == value else Data(value=withheld_value)
         return block
 
     def _value(self, value: Any) -> Any:

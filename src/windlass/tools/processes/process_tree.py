@@ -83,13 +83,13 @@ def wear(mark: int, kind: str = "worker") -> None:
 
 def marked(mark: int, kind: str = "worker") -> list[int]:
     """The processes that wear a mark, but for this one."""
-    found = []
+    processes = []
     beginning = MARKS[kind][1]
     for pid in all_processes():
         worn = next((line for line in _content(f"/proc/{pid}/limits").splitlines() if line.startswith(beginning)), b"")
         if str(mark).encode() in worn.split() and pid != os.getpid() and is_alive(pid):
-            found.append(pid)
-    return found
+            processes.append(pid)
+    return processes
 
 
 def end_marked(mark: int, within_s: float, kind: str = "worker") -> bool:
@@ -119,10 +119,10 @@ def descendants(root: int) -> list[int]:
     children: dict[int, list[int]] = {}
     dead: set[int] = set()
     for pid in all_processes():
-        found = stat_of(pid)
-        if found is not None:
-            children.setdefault(int(found[PARENT_FIELD]), []).append(pid)
-            if found[0] in "ZX":
+        fields = stat_of(pid)
+        if fields is not None:
+            children.setdefault(int(fields[PARENT_FIELD]), []).append(pid)
+            if fields[0] in "ZX":
                 dead.add(pid)
     below: list[int] = []
     waiting = [root]
@@ -141,14 +141,14 @@ def stat_of(pid: int) -> list[str] | None:
 
 def is_alive(pid: int) -> bool:
     """Whether a process is there and has not ended."""
-    found = stat_of(pid)
-    return found is not None and found[0] not in "ZX"
+    fields = stat_of(pid)
+    return fields is not None and fields[0] not in "ZX"
 
 
 def identity(pid: int) -> dict[str, Any]:
     """What tells a process from a later one with the same number."""
-    found = stat_of(pid)
-    return {"pid": pid, "start": found[START_FIELD] if found is not None else "", "boot": boot()}
+    fields = stat_of(pid)
+    return {"pid": pid, "start": fields[START_FIELD] if fields is not None else "", "boot": boot()}
 
 
 def boot() -> str:

@@ -114,7 +114,8 @@ class Bubblewrap:
             else:
                 words += ["--ro-bind", path, path]
         words += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
-        words += ["--bind", self._scratch.tmp, "/tmp", "--symlink", "/tmp", "/var/tmp", "--dir", "/run"]
+        words += ["--bind", self._scratch.tmp, "/tmp", "--bind", self._scratch.tmp, "/var/tmp"]
+        words += ["--dir", "/run"]
         words += ["--bind", self._scratch.home, home()]
         for path in visible.toolchains:
             words += ["--ro-bind-try", path, path]

@@ -28,9 +28,9 @@ def candidates() -> tuple[Candidate, ...]:
     return tuple(Candidate(name=name, problem=_kind(name, ()).problem()) for name in BY_WORTH)
 
 
-def best(found: tuple[Candidate, ...] | None = None) -> str:
+def best(choices: tuple[Candidate, ...] | None = None) -> str:
     """The name of the best that works; the local one, which confines nothing, if none does."""
-    return next((each.name for each in found or candidates() if each.problem is None), "local")
+    return next((each.name for each in choices or candidates() if each.problem is None), "local")
 
 
 def sandbox_named(name: str, *, hidden: tuple[str, ...] = ()) -> SandboxKind:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import resource
 import secrets as random_names
 import shutil
 import subprocess
@@ -24,8 +25,11 @@ from .visible_paths import beneath, secret_places
 ENGINES = ("podman", "docker")
 IMAGE = "debian:stable-slim"
 PROBE_S = 20.0
+REASON_CHARS = 300
 PROCESSES = 1024
 """How many processes a container may have, unless the limits say otherwise."""
+OWN_PROCESSES = 32_768
+"""What podman holds itself to, so that it cannot give a container more without a privilege of its own."""
 HOME = "/home/sandbox"
 FOR_ENGINE = (
     "PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "CONTAINER_HOST", "TMPDIR",
@@ -115,7 +119,7 @@ class Container:
 
     def launch(self, process: Process, cwd: str, env: dict[str, str], status: int | None) -> Launch:
         """The engine, with everything that holds the process; values of secrets stand in its environment only."""
-        words = [self._engine, *HELD, "--workdir", cwd, *self._user(), *self._bounds()]
+        words = [self._engine, *HELD, "--workdir", cwd, *self._user(), *_bounds_of(self._limits)]
         words += ["--tty"] if process.pty else []
         for source, target, mode in self._mounts(process):
             words += ["--volume", f"{source}:{target}:{mode}"]
@@ -152,14 +156,6 @@ class Container:
             return ["--security-opt", "label=disable", *(["--userns", "keep-id"] if os.getuid() else [])]
         return ["--user", f"{os.getuid()}:{os.getgid()}"]
 
-    def _bounds(self) -> list[str]:
-        limits = self._limits
-        words = ["--pids-limit", str(limits.processes or PROCESSES), "--ulimit", "core=0:0"]
-        words += ["--ulimit", f"nofile={limits.open_files}:{limits.open_files}"] if limits.open_files else []
-        words += ["--ulimit", f"fsize={limits.file_bytes}:{limits.file_bytes}"] if limits.file_bytes else []
-        words += ["--memory", str(limits.address_bytes)] if limits.address_bytes else []
-        return words
-
     def _mounts(self, process: Process) -> list[tuple[str, str, str]]:
         """The folder, what is held in it, what is hidden, what was granted, and the scratch place."""
         granted = process.access.writable
@@ -189,6 +185,25 @@ class Container:
         await asyncio.to_thread(self._scratch.close)
 
 
+def _bounds_of(limits: Limits) -> list[str]:
+    """Limits as an engine takes them."""
+    words = ["--pids-limit", str(limits.processes or PROCESSES), "--ulimit", "core=0:0"]
+    words += ["--ulimit", f"nofile={limits.open_files}:{limits.open_files}"] if limits.open_files else []
+    words += ["--ulimit", f"fsize={limits.file_bytes}:{limits.file_bytes}"] if limits.file_bytes else []
+    words += ["--memory", str(limits.address_bytes)] if limits.address_bytes else []
+    return [*words, *_own_bounds()]
+
+
+def _own_bounds() -> list[str]:
+    """What holds for this process holds in a container too: engines ask for more by themselves, which not every root
+    may have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NPROC)
+    if most == resource.RLIM_INFINITY:
+        return []
+    most = min(most, OWN_PROCESSES)
+    return ["--ulimit", f"nproc={most}:{most}"]
+
+
 def _engine(named: str | None) -> str | None:
     return shutil.which(named) if named else next(filter(None, map(shutil.which, ENGINES)), None)
 
@@ -199,14 +214,19 @@ def container_problem(image: str, named: str | None, searched: str) -> str | Non
     engine = _engine(named)
     if engine is None:
         return f"there is no {named or 'podman or docker'}"
+    trial = [*HELD, "--workdir", "/", *_bounds_of(Limits()), image, "true"]
     for words, told in (
         (["version"], "its engine does not answer"),
         (["image", "inspect", image], f"there is no image {image!r}"),
+        (trial, "it runs no container"),
     ):
         try:
-            tried = subprocess.run([engine, *words], capture_output=True, timeout=PROBE_S, check=False)
+            tried = subprocess.run(
+                [engine, *words], capture_output=True, stdin=subprocess.DEVNULL, timeout=PROBE_S, check=False
+            )
         except (OSError, subprocess.SubprocessError) as error:
             return f"{engine} cannot be run: {error}"
         if tried.returncode != 0:
-            return f"{os.path.basename(engine)} is there, but {told}"
+            why = tried.stderr.decode(errors="replace").strip()[-REASON_CHARS:] if words is trial else ""
+            return f"{os.path.basename(engine)} is there, but {told}{f': {why}' if why else ''}"
     return None

@@ -153,9 +153,9 @@ class FolderSandbox:
     def _check_program(self, process: Process, cwd: str) -> None:
         """Raises `ToolError` for a program that is not there: nobody could say so later who only has a command line."""
         program = process.argv[0]
-        found = os.path.join(cwd, program) if "/" in program else program
-        if shutil.which(found, path=process.env.get("PATH", os.environ.get("PATH", os.defpath))) is None:
-            told = os.strerror(errno.EACCES if os.path.isfile(found) else errno.ENOENT)
+        executable = os.path.join(cwd, program) if "/" in program else program
+        if shutil.which(executable, path=process.env.get("PATH", os.environ.get("PATH", os.defpath))) is None:
+            told = os.strerror(errno.EACCES if os.path.isfile(executable) else errno.ENOENT)
             raise ToolError(f"the program {program!r} cannot be run: {told}", code="not_started")
 
     async def _plan(self, process: Process, cwd: str) -> Plan:

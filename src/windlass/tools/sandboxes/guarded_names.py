@@ -22,6 +22,11 @@ WITHIN_THEM = (
     ".git/hooks", ".git/config", ".git/config.worktree", ".git/info/attributes", ".git/commondir", ".hg/hgrc",
     ".jj/repo/config.toml",
 )  # fmt: skip
+WITHIN_EACH = ("config", "config.worktree", "hooks", "info/attributes", "commondir")
+"""The same within the repository of a submodule: git obeys it whenever somebody asks for the state of the outer one."""
+MODULES = ".git/modules"
+MODULES_MAX = 64
+MODULES_SEEN_MAX = 4_096
 STORES = ("windlass.db*", "*.jsonl.d")
 RUN_UNASKED = (
     ".envrc", ".vscode", ".idea", ".devcontainer", ".devcontainer.json", ".husky", ".pre-commit-config.yaml",
@@ -50,20 +55,20 @@ class Guarded(Value, frozen=True, kw_only=True):
 
 def guarded_names(root: str, granted: tuple[str, ...] = ()) -> Guarded:
     """What is guarded in a folder now, but for what somebody granted."""
-    found: list[str] = []
+    existing_names: list[str] = []
     absent: list[str] = []
-    for pattern in dict.fromkeys(guarded_patterns()):
+    for pattern in dict.fromkeys((*guarded_patterns(), *_of_submodules(root))):
         above = _folders_above(pattern)
         if any(os.path.islink(os.path.join(root, each)) for each in above):
             continue  # it lies elsewhere: what is reached by a link of the owner's is not ours to hold
         names = [name for name in _fitting(root, pattern) if not _is_granted(root, name, granted)]
-        found += names
+        existing_names += names
         if ("*" in pattern or not names) and not _is_granted(root, pattern, granted):
             absent.append(pattern)
     if os.path.isfile(os.path.join(root, ".git")) and not _is_granted(root, ".git", granted):
-        found.append(".git")  # a worktree's: it names the folder that settings and hooks are taken from
+        existing_names.append(".git")  # a worktree's: it names the folder that settings and hooks are taken from
     held: list[str] = []
-    for name in sorted(dict.fromkeys(found), key=len):
+    for name in sorted(dict.fromkeys(existing_names), key=len):
         if not any(beneath(name, other) for other in held) and not os.path.islink(os.path.join(root, name)):
             held.append(name)
     pinned = dict.fromkeys(above for name in held for above in _folders_above(name))
@@ -75,6 +80,29 @@ def guarded_names(root: str, granted: tuple[str, ...] = ()) -> Guarded:
         absent=tuple(outer),
         live=tuple(dict.fromkeys(_live(root))),
     )
+
+
+def _of_submodules(root: str) -> Iterator[str]:
+    """The names that are guarded in the repositories of submodules, and all of these at once if they are too many."""
+    places, todo, seen = list[str](), [MODULES], 0
+    while todo:
+        folder = todo.pop()
+        try:
+            with os.scandir(os.path.join(root, folder)) as entries:
+                inner = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+                is_one = folder != MODULES and os.path.lexists(os.path.join(root, folder, "HEAD"))
+        except OSError:
+            continue
+        seen += len(inner)
+        if is_one:
+            places.append(folder)
+            inner = [name for name in inner if name == "modules"]
+        if len(places) > MODULES_MAX or seen > MODULES_SEEN_MAX:
+            yield MODULES
+            return
+        todo += (f"{folder}/{name}" for name in inner)
+    for place in places:
+        yield from (f"{place}/{name}" for name in WITHIN_EACH)
 
 
 def _live(root: str) -> Iterator[str]:

@@ -147,9 +147,9 @@ def _tried(*options: str) -> str | None:
 
 def _inside(root: str, readable: tuple[str, ...], hidden: tuple[str, ...]) -> Landlock:
     """Raises `ToolError` for a folder that holds what processes must not see."""
-    found = (*visible_paths(root, readable, hidden).hidden, *guarded_names(root).live)
-    if found:
-        told = f"it cannot hold off {found[0]}, which lies in what its processes see: work in another folder"
+    exposed_paths = (*visible_paths(root, readable, hidden).hidden, *guarded_names(root).live)
+    if exposed_paths:
+        told = f"it cannot hold off {exposed_paths[0]}, which lies in what its processes see: work in another folder"
         raise ToolError(f"the sandbox 'landlock' cannot be used here: {told}", code="no_sandbox")
     return Landlock(root, readable=readable)
 

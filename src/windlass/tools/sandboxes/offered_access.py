@@ -79,7 +79,7 @@ def _overlap(path: str, kept: str) -> bool:
 
 def _named_paths(place: Place, paths: Iterable[str], *, writes: bool) -> list[str]:
     """Those that can be opened and are not visible anyhow. What is to be made is made in the folder that is there."""
-    found: list[str] = []
+    opened_paths: list[str] = []
     for path in paths:
         whole = os.path.normpath(os.path.join(place.root, path))
         if beneath(whole, place.root) or any(beneath(whole, own) for own in OWN_TO_WRITE):
@@ -92,8 +92,8 @@ def _named_paths(place: Place, paths: Iterable[str], *, writes: bool) -> list[st
         except ToolError:
             continue
         if not beneath(opened, place.root):
-            found.append(opened)
-    return found
+            opened_paths.append(opened)
+    return opened_paths
 
 
 def _hosts(place: Place, hosts: tuple[str, ...]) -> tuple[str, ...]:
@@ -104,10 +104,10 @@ def _hosts(place: Place, hosts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _named_hosts(place: Place, hosts: Iterable[str]) -> list[str]:
-    found: list[str] = []
+    host_names: list[str] = []
     for host in hosts:
         try:
-            found += _hosts(place, (host,))
+            host_names += _hosts(place, (host,))
         except ToolError:
             continue
-    return found
+    return host_names

@@ -1,9 +1,10 @@
 """One process with everything that it starts: run in a thread of its own, beneath a supervisor that leaves nothing of
 it behind, its output bounded. Every sandbox on this machine runs its processes here; a kind only says how they start.
 
-The supervisor (`supervisor.py`) is a child of ours. It ends by itself after the process and whoever that left behind;
-it is told to end early by closing its lifeline, which the death of this process does too. If it is killed before it
-has done so, by what it ran or by somebody who kills everything, what it started is found by its mark and ended here.
+The supervisor (`process_supervisor.py`) is a child of ours. It ends by itself after the process and whoever that left
+behind; it is told to end early by closing its lifeline, which the death of this process does too. If it is killed
+before it has done so, by what it ran or by somebody who kills everything, what it started is found by its mark and
+ended here.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ POLL_S = 0.05
 GIVE_UP_S = 12.0
 """How long the end of a killed process is waited for; one that hangs in the system itself is left to it."""
 STATUS_BYTES_MAX = 64 * 1024
-SUPERVISOR = str(pathlib.Path(__file__).with_name("supervisor.py"))
+SUPERVISOR = str(pathlib.Path(__file__).with_name("process_supervisor.py"))
 
 Starter = Callable[[int | None], Launch]
 """Says how a process is started, given the descriptor on which what is wrong with that can be said, if there is one."""

@@ -220,6 +220,10 @@ def read_request(head: bytes) -> Request:
     words = lines[0].split(b" ")
     if len(words) != 3 or any(b"\n" in line or b"\r" in line or b"\0" in line for line in lines) or not head.isascii():
         raise ValueError(UNREAD)
+    if any(
+        line[:1].isspace() or b":" not in line for line in lines[1:]
+    ):  # some read such a line with the one before it
+        raise ValueError(UNREAD)
     method, target = words[0].decode(), words[1].decode()
     try:
         if method == "CONNECT":

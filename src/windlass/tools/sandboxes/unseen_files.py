@@ -26,7 +26,7 @@ def unseen_in(root: str, globs: tuple[str, ...]) -> Unseen:
     if exclusion is None:
         return Unseen()
     root = os.path.realpath(root)
-    found: dict[str, None] = {}
+    covered_paths: dict[str, None] = {}
     left, waiting = ENTRIES_MAX, [root]
     while waiting:
         try:
@@ -34,15 +34,15 @@ def unseen_in(root: str, globs: tuple[str, ...]) -> Unseen:
         except OSError:
             continue
         left -= len(entries)
-        if left < 0 or len(found) > FOUND_MAX:
-            return Unseen(paths=tuple(found)[:FOUND_MAX], whole=False)
+        if left < 0 or len(covered_paths) > FOUND_MAX:
+            return Unseen(paths=tuple(covered_paths)[:FOUND_MAX], whole=False)
         for entry in entries:
             covered = _covered(exclusion, root, entry)
             if covered is not None:
-                found[covered] = None
+                covered_paths[covered] = None
             elif entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
-    return Unseen(paths=tuple(found))
+    return Unseen(paths=tuple(covered_paths))
 
 
 def _covered(exclusion: Exclusion, root: str, entry: os.DirEntry[str]) -> str | None:

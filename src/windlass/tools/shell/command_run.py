@@ -61,7 +61,7 @@ async def run_command(ctx: ToolContext, command: Command) -> ToolResult | Backgr
         return await _without_jobs(ctx, command, holds)
     sandbox: Any = ctx.sandbox
     launch: Launch = await sandbox.launch(process)
-    host, name, detached = ctx.jobs.host, job_id(ctx.call_id), command.background == "detached"
+    host, name, detached = ctx.jobs.host, job_id(ctx.call_id, ctx.attempt), command.background == "detached"
     await _to_its_end(host, name, host.start(name, launch, command.title, detached=detached))
     if command.background:
         return _going_on(command, name, ())

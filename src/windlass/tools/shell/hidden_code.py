@@ -133,10 +133,16 @@ GIT_PLAIN = frozenset(
 """Options of git itself that leave it in the repository that it would work in without them."""
 ELSEWHERE = "git obeys the settings of whatever repository it is led to"
 AWKS = frozenset({"awk", "gawk", "mawk", "nawk", "original-awk"})
-AWK_RUNS = re.compile(r"system|getline|[|>@]")
+AWK_RUNS = re.compile(r"system|getline|[|>@]|^/inet")
+"""What a program of awk runs commands or writes by, and names of files to which some of them connect."""
+BRACKETS = r"\[\^?+\]?+(?:\[:\w+:\]|%s[^\\\n;\[\]])*\]"
+"""Brackets in a pattern of sed without what ends the pattern: whether that ends it there as well, or is only one more
+of the characters, is different from sed to sed."""
+ADDRESS = r"/(?:[^/\\\n\[]|" + BRACKETS % "(?!/)" + r")*/"
 SED_PLAIN = re.compile(
-    r"(?:(?:[0-9]+|\$|/[^/\\\n]*/)(?:,(?:\+?[0-9]+|\$|/[^/\\\n]*/))?!?)?(?:[pdq=]|"
-    r"s([/|#,:@])(?:(?!\1)[^\\\n;]|\\[^\n;])*\1(?:(?!\1)[^\\\n;]|\\[^\n;])*\1[gpiI0-9]*)"
+    rf"(?:(?:[0-9]+|\$|{ADDRESS})(?:,(?:\+?[0-9]+|\$|{ADDRESS}))?!?)?(?:[pdq=]|"
+    r"s([/|#,:@])(?:(?!\1)[^\\\n;\[]|\\[^\n;]|" + BRACKETS % r"(?!\1)" + r")*\1"
+    r"(?:(?!\1)[^\\\n;]|\\[^\n;])*\1[gpiI0-9]*)"
 )
 """A script of sed that neither writes a file nor runs anything."""
 VERSIONED = re.compile(r"[0-9.]+$")

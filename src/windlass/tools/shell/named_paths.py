@@ -197,11 +197,11 @@ class _Names:
         """The options of a command. Files that they name are taken; an unknown one may name anything."""
         if not has_table(name):
             return {word for word in words if word.startswith("-")}
-        found = options_of(name, words)
-        if found is None:
+        arguments = options_of(name, words)
+        if arguments is None:
             self._doubt = self._doubt or f"an option of {name} may name another file or host"
             return {word for word in words if word.startswith("-")}
-        for option, value in found.options:
+        for option, value in arguments.options:
             if is_written(name, option):
                 self._path(value, writes=True)
                 if name in WRITES_LAST or name == "mv":
@@ -210,17 +210,17 @@ class _Names:
             elif is_read(name, option, value):
                 self._path(value.removeprefix("@"))
         if name in FETCHERS:
-            self._fetched(name, found)
-        return {option for option, _ in found.options}
+            self._fetched(name, arguments)
+        return {option for option, _ in arguments.options}
 
-    def _fetched(self, name: str, found: Parsed) -> None:
+    def _fetched(self, name: str, arguments: Parsed) -> None:
         """Every operand is an address; one that programs may read in two ways is none that is known."""
-        for word in found.operands:
+        for word in arguments.operands:
             if ADDRESS.fullmatch(word) is None:
                 self._doubt = self._doubt or f"{name} may take a word for another address"
             else:
                 self._url(word if "://" in word else f"http://{word}")
-        if name == "wget" and not any(is_written(name, option) for option, _ in found.options):
+        if name == "wget" and not any(is_written(name, option) for option, _ in arguments.options):
             self._path(".", writes=True)
 
     def _searched(self, words: tuple[str, ...]) -> None:
@@ -228,7 +228,7 @@ class _Names:
         rest = list(itertools.dropwhile(lambda word: word in ("-L", "-H", "-P"), words))
         places = list(itertools.takewhile(lambda word: not word.startswith(("-", "(", "!")), rest))
         for place in places or ["."]:
-            self._path(place)
+            self._path(place, writes="-delete" in rest)
 
     def _value(self, option: str) -> None:
         value = option.partition("=")[2] if "=" in option else option[2:] if not option.startswith("--") else ""
@@ -245,16 +245,16 @@ class _Names:
                     self._path(word.removeprefix(option).removeprefix("="), writes=True)
 
     def _remote(self, name: str, word: str, *, first: bool) -> bool:
-        found = REMOTE.fullmatch(word) if name in REMOTES and not word.startswith(("/", "./")) else None
-        if found:
-            self._host(found[1])
+        remote = REMOTE.fullmatch(word) if name in REMOTES and not word.startswith(("/", "./")) else None
+        if remote:
+            self._host(remote[1])
         elif name in CALLS_HOST:
             if first or name not in ("ssh", "sftp"):
                 self._host(word.rpartition("@")[2].partition(":")[0])
             return True
         elif name in FETCHERS:
             return True
-        return found is not None
+        return remote is not None
 
     def _url(self, url: str) -> None:
         self._urls[url] = None

@@ -137,20 +137,20 @@ class _Reading:
         self._commands.append(command)
         if len(self._commands) > LISTED_COMMANDS_MAX or not command.words:
             return
-        found = wrapped(command.argv)
-        self._doubt = self._doubt or found.doubt
-        if (found.commands or found.texts) and depth >= NESTING_MAX:
+        payload = wrapped(command.argv)
+        self._doubt = self._doubt or payload.doubt
+        if (payload.commands or payload.texts) and depth >= NESTING_MAX:
             self._fault = self._fault or "commands stand too deep in each other"
             return
-        self._take_wrapped(command, found, depth)
+        self._take_wrapped(command, payload, depth)
 
-    def _take_wrapped(self, command: SimpleCommand, found: Wrapped, depth: int) -> None:
+    def _take_wrapped(self, command: SimpleCommand, payload: Wrapped, depth: int) -> None:
         within = (*command.within, command.name)
-        for words in found.commands:
+        for words in payload.commands:
             inner = command.words[len(command.words) - len(words) :] if words == command.argv[-len(words) :] else None
             kept = inner or tuple(Word(text=word) for word in words)
             self._take(SimpleCommand(words=kept, within=within, at=command.at), depth + 1)
-        for text in found.texts:
+        for text in payload.texts:
             if not command.literal:
                 self._doubt = self._doubt or "a text for another shell is not known"
             self._read(text, within, depth + 1)

@@ -13,6 +13,7 @@ from windlass.events.values.access import Access
 from windlass.events.values.blocks import JsonObject
 from windlass.tools.description import LISTED_MAX, CallPlace, Description
 from windlass.tools.files.exclusion import exclusion_of
+from windlass.tools.link_targets import with_targets
 
 from .command_lines import line_of, lines_of
 from .hidden_code import ELSEWHERE
@@ -20,11 +21,13 @@ from .named_paths import Named, named
 from .parse import calls_git, parse
 from .read_only.git_forms import QUIET_ENVIRONMENT, READING_ENVIRONMENT
 from .read_only.git_settings import names_programs
-from .read_only.judgement import command_reads, only_reads
+from .read_only.judgement import command_reads, is_known_to_read, only_reads
 from .shell_text import TEXT_CHARS_MAX, ShellText
 from .warnings_shown import warning_of
 
 NAME_SHOWN_MAX = 200
+ANY_NAME = "-"
+"""Stands for what lies in a folder: a command that names a folder may show all of it."""
 
 
 def shell_description(args: JsonObject, place: CallPlace) -> Description:
@@ -56,7 +59,7 @@ def environment_of(text: str, cwd: str = ".") -> dict[str, str]:
 
 def _description(text: ShellText, args: JsonObject, place: CallPlace) -> Description:
     cwd = str(args.get("cwd") or ".")
-    names = named(text, posixpath.normpath(posixpath.join(place.folder or "", cwd)))
+    names = _with_targets(named(text, posixpath.normpath(posixpath.join(place.folder or "", cwd))), place)
     lines = lines_of(text)
     if cwd != "." and calls_git(text.commands):
         names = msgspec.structs.replace(names, doubt=names.doubt or ELSEWHERE)
@@ -69,7 +72,7 @@ def _description(text: ShellText, args: JsonObject, place: CallPlace) -> Descrip
     known = exact and unclear is None and asks == Access()
     reads = known and only_reads(text, moved=cwd != ".") and _git_reads(text, place)
     return Description(
-        subject=_subject(text, lines) if exact and cwd == "." and not _background(args) else "",
+        subject=_subject(text, lines, names) if exact and cwd == "." and not _background(args) else "",
         asks=asks,
         excluded=_excluded(names, place),
         detail=_detail(args, text, names, exact=exact),
@@ -81,6 +84,13 @@ def _description(text: ShellText, args: JsonObject, place: CallPlace) -> Descrip
         exact=exact,
         unclear=unclear,
     )
+
+
+def _with_targets(names: Named, place: CallPlace) -> Named:
+    """The same with where the links of the folder lead. A file is written there as well; a link that is made, moved or
+    removed is written by its own name, so that this may say too much."""
+    paths, writes = with_targets(names.paths, place.folder), with_targets(names.writes, place.folder)
+    return msgspec.structs.replace(names, paths=paths, writes=writes)
 
 
 def _asks(args: JsonObject, place: CallPlace) -> Access:
@@ -121,14 +131,19 @@ def _excluded(names: Named, place: CallPlace) -> str | None:
     exclusion = exclusion_of(place.exclude)
     if exclusion is None or place.folder is None:
         return None
-    patterns = (exclusion.covering(path, place.folder) for path in names.paths[:LISTED_MAX] if path.startswith("/"))
-    pattern = next((found for found in patterns if found is not None), None)
+    named_paths = [path for path in names.paths[:LISTED_MAX] if path.startswith("/")]
+    folders = [f"{path}/{ANY_NAME}" for path in named_paths]
+    patterns = (exclusion.covering(path, place.folder) for path in (*named_paths, *folders))
+    pattern = next((candidate for candidate in patterns if candidate is not None), None)
     return None if pattern is None else f"the policy excludes {pattern!r}: no model may see what is there"
 
 
-def _subject(text: ShellText, lines: tuple[str, ...]) -> str:
-    """The one line of a text that is one simple command and nothing else."""
-    return lines[0] if len(lines) == 1 and len(text.commands) == 1 and not text.heredocs else ""
+def _subject(text: ShellText, lines: tuple[str, ...], names: Named) -> str:
+    """The one line of a text that is one simple command and nothing else. None stands for one that writes though others
+    of its name only read: whoever agreed to `git log *` did not mean `git log --output=FILE`."""
+    if len(lines) != 1 or len(text.commands) != 1 or text.heredocs:
+        return ""
+    return "" if names.writes and is_known_to_read(text.commands[0].name) else lines[0]
 
 
 def _by_name_first(lines: tuple[str, ...]) -> tuple[str, ...]:

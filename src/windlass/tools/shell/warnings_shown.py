@@ -18,7 +18,7 @@ def warning_of(text: ShellText) -> str | None:
     """The gravest things about a text; None if nothing stands out."""
     names = {basename(command.name) for command in text.commands}
     git = [c.argv[1:] for c in text.commands if c.name == "git"]
-    found = [
+    warnings = [
         (not text.readable, f"cannot be read: {text.unclear}"),
         (text.readable and not text.exact, f"may do more than is listed: {text.unclear}"),
         (bool(names & POWER), "uses the rights of another user"),
@@ -29,5 +29,5 @@ def warning_of(text: ShellText) -> str | None:
         (bool(names & PROCESSES), "ends processes or services"),
         (bool(names & FETCHING) and bool(names & SHELLS), "may run what it fetches"),
     ]
-    said = [words for holds, words in found if holds]
+    said = [words for holds, words in warnings if holds]
     return "; ".join(said) if said else None

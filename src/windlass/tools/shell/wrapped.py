@@ -140,10 +140,13 @@ def _prefix(argv: Argv, prefix: Prefix) -> Wrapped:
     if at is None:
         return _guessed(argv, f"an option of {name} is not known")
     at += prefix.operands
+    begins = at
     while prefix.assigns and at < len(argv) and (ASSIGNS if name == "time" else EQUALS).match(argv[at]):
         at += 1
     if name == "flock" and argv[at : at + 1] in (("-c",), ("--command",)):
         return Wrapped(texts=argv[at + 1 :])
+    if name == "time" and at > begins:  # a name to bash if any of it is quoted, and an assignment otherwise
+        return Wrapped(commands=tuple(filter(None, (argv[begins:], argv[at:]))))
     if at >= len(argv):
         return Wrapped(doubt="sudo opens a shell" if name == "sudo" else None)
     if name == "sudo" and any(w.startswith("-") and not w.startswith("--") and set(w) & set("si") for w in argv[1:at]):
@@ -237,8 +240,8 @@ def _joined(argv: Argv) -> Wrapped:
         text = (" ".join(rest),) if rest else ()
         return Wrapped(texts=text, doubt="an option of ssh may run a command" if options else "it runs elsewhere")
     if basename(argv[0]) == "su":
-        found = [argv[i + 1] for i, w in enumerate(argv[:-1]) if w in ("-c", "--command")]
-        return Wrapped(texts=tuple(found), doubt="su runs it as somebody else")
+        texts = [argv[i + 1] for i, w in enumerate(argv[:-1]) if w in ("-c", "--command")]
+        return Wrapped(texts=tuple(texts), doubt="su runs it as somebody else")
     return Wrapped(texts=(" ".join(rest),) if rest else (), doubt="it uses eval" if argv[0] == "eval" else None)
 
 
@@ -256,13 +259,13 @@ def _xargs(argv: Argv) -> Wrapped:
 
 
 def _find(argv: Argv) -> Wrapped:
-    found: list[Argv] = []
+    commands: list[Argv] = []
     for at, word in enumerate(argv):
         if word in ("-exec", "-execdir", "-ok", "-okdir"):
             rest = argv[at + 1 :]
             end = next((i for i, w in enumerate(rest) if w == ";" or (w == "+" and rest[i - 1] == "{}")), len(rest))
-            found.append(rest[:end])
-    return Wrapped(commands=tuple(found), doubt="find adds words that nobody knows yet" if found else None)
+            commands.append(rest[:end])
+    return Wrapped(commands=tuple(commands), doubt="find adds words that nobody knows yet" if commands else None)
 
 
 def _fd(argv: Argv) -> Wrapped:

@@ -35,8 +35,8 @@ def noted(shape: Shape, metadata: Iterable[Any], where: str) -> Shape:
     description = ""
     keywords: dict[str, Any] = {}
     for entry in metadata:
-        found, more = _read(entry, kinds(shape), where)
-        description = found or description
+        note, more = _read(entry, kinds(shape), where)
+        description = note or description
         keywords |= more
     if not (description or keywords):
         return shape
@@ -57,29 +57,29 @@ def _read(entry: Any, of: frozenset[str], where: str) -> tuple[str, dict[str, An
 
 
 def _bounds(entry: Any, of: frozenset[str], where: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    bounds: dict[str, Any] = {}
     for attribute, keyword in BOUNDS.items():
         limit = getattr(entry, attribute, None)
         if limit is None:
             continue
         if not (of & {"integer", "number"}) or "text" in of or not isinstance(limit, int | float):
             raise UsageError(f"{where}: {attribute}={limit!r} has no form in JSON Schema here: check it in the tool")
-        found[keyword] = limit
+        bounds[keyword] = limit
     for kind, (least, most) in LENGTHS.items():
         if kind in of:
             pairs = ((least, getattr(entry, "min_length", None)), (most, getattr(entry, "max_length", None)))
-            found |= {keyword: limit for keyword, limit in pairs if limit}
+            bounds |= {keyword: limit for keyword, limit in pairs if limit}
     pattern = getattr(entry, "pattern", None)
     if pattern is not None:
-        found["pattern"] = getattr(pattern, "pattern", pattern)
-    return found
+        bounds["pattern"] = getattr(pattern, "pattern", pattern)
+    return bounds
 
 
 def _examples(entry: Any) -> dict[str, Any]:
     examples = getattr(entry, "examples", None)
-    found: dict[str, Any] = {"examples": list(examples)} if examples else {}
+    keywords: dict[str, Any] = {"examples": list(examples)} if examples else {}
     extra = getattr(entry, "extra_json_schema", None) or getattr(entry, "json_schema_extra", None)
-    return found | (msgspec.to_builtins(extra) if isinstance(extra, dict) else {})
+    return keywords | (msgspec.to_builtins(extra) if isinstance(extra, dict) else {})
 
 
 def kinds(shape: Shape) -> frozenset[str]:

@@ -117,8 +117,8 @@ def _choice(shape: Choice, value: Any, path: str, shapes: Shapes) -> Any:
 def _items(shape: Items, value: Any, path: str, shapes: Shapes) -> Any:
     if not isinstance(value, list | tuple):
         raise Mismatch(path, f"must be an array, got {kind_of(value)}")
-    found = [_value(shape.item, entry, f"{path}[{index}]", shapes) for index, entry in enumerate(value)]
-    return _built(shape.build, found, path)
+    items = [_value(shape.item, entry, f"{path}[{index}]", shapes) for index, entry in enumerate(value)]
+    return _built(shape.build, items, path)
 
 
 def _fixed(shape: Fixed, value: Any, path: str, shapes: Shapes) -> Any:
@@ -131,13 +131,13 @@ def _fixed(shape: Fixed, value: Any, path: str, shapes: Shapes) -> Any:
 def _table(shape: Table, value: Any, path: str, shapes: Shapes) -> Any:
     if not isinstance(value, dict):
         raise Mismatch(path, f"must be an object, got {kind_of(value)}")
-    found = {
+    table = {
         _key(shape.key, key, f"{path}.{key}", shapes): _value(shape.value, entry, f"{path}.{key}", shapes)
         for key, entry in value.items()
     }
-    if len(found) != len(value):
+    if len(table) != len(value):
         raise Mismatch(path, "has two keys that mean the same")
-    return _built(shape.build, found, path)
+    return _built(shape.build, table, path)
 
 
 def _key(shape: Shape, key: str, path: str, shapes: Shapes) -> Any:
@@ -242,13 +242,13 @@ _CONVERTERS: dict[type[Shape], Callable[[Any, Any, str, Shapes], Any]] = {
 def completed(fields: tuple[Field, ...], shapes: Shapes, args: JsonObject) -> JsonObject:
     """The arguments with every default that has a JSON form, also inside records: what policies judge and digests
     cover. Members of a union, other than None, are left as they are."""
-    found = {name: copied(value) for name, value in args.items()}
+    arguments = {name: copied(value) for name, value in args.items()}
     for field in fields:
-        if field.name in found:
-            found[field.name] = _completed(field.shape, found[field.name], shapes)
+        if field.name in arguments:
+            arguments[field.name] = _completed(field.shape, arguments[field.name], shapes)
         elif field.default is not None and field.default.known:
-            found[field.name] = copied(field.default.json)
-    return found
+            arguments[field.name] = copied(field.default.json)
+    return arguments
 
 
 def _completed(shape: Shape, value: Any, shapes: Shapes) -> Any:

@@ -112,21 +112,21 @@ class _Walk:
 
     def _struct(self, value: msgspec.Struct, path: str) -> dict[str, Any]:
         config = value.__struct_config__
-        found: dict[str, Any] = {str(config.tag_field): config.tag} if config.tag is not None else {}
+        fields: dict[str, Any] = {str(config.tag_field): config.tag} if config.tag is not None else {}
         for attribute, name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
             entry = getattr(value, attribute)
             if entry is not msgspec.UNSET:
-                found[name] = self.plain(entry, f"{path}.{name}" if path else name)
-        return found
+                fields[name] = self.plain(entry, f"{path}.{name}" if path else name)
+        return fields
 
     def _object(self, entries: Mapping[Any, Any], path: str) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for key, entry in entries.items():
             name = _key(key, path)
-            if name in found:
+            if name in members:
                 raise NotPlain(path, f"two keys are both written {name!r}")
-            found[name] = self.plain(entry, f"{path}.{name}" if path else name)
-        return found
+            members[name] = self.plain(entry, f"{path}.{name}" if path else name)
+        return members
 
 
 def _key(key: Any, path: str) -> str:

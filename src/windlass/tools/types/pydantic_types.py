@@ -49,15 +49,15 @@ def _decode(adapter: Any, text: bytes) -> Any:
     try:
         return adapter.validate_json(text)
     except pydantic.ValidationError as error:
-        raise ForeignError([(tuple(found["loc"]), str(found["msg"])) for found in error.errors()]) from None
+        raise ForeignError([(tuple(problem["loc"]), str(problem["msg"])) for problem in error.errors()]) from None
 
 
 class ForeignError(ValueError):
     """What a foreign type found wrong: paths within the value, with a message for each."""
 
-    def __init__(self, found: list[tuple[tuple[Any, ...], str]]) -> None:
-        super().__init__("; ".join(message for _, message in found))
-        self.found = found
+    def __init__(self, problems: list[tuple[tuple[Any, ...], str]]) -> None:
+        super().__init__("; ".join(message for _, message in problems))
+        self.found = problems
 
 
 def without_titles(schema: Any) -> Any:

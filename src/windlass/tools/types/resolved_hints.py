@@ -84,13 +84,13 @@ def scope_of(function: Callable[..., Any]) -> dict[str, Any]:
 def closure_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The names that a function took from the functions around it."""
     code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
-    found: dict[str, Any] = {}
+    closure: dict[str, Any] = {}
     for name, cell in zip(code.co_freevars if code else (), cells or (), strict=False):
         try:
-            found[name] = cell.cell_contents
+            closure[name] = cell.cell_contents
         except ValueError:
             continue  # not bound yet
-    return found
+    return closure
 
 
 def local_names(function: Callable[..., Any], depth: int) -> dict[str, Any]:
@@ -105,16 +105,16 @@ def local_names(function: Callable[..., Any], depth: int) -> dict[str, Any]:
 
 
 def _from_frames(wanted: set[str], scope: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    namespace: dict[str, Any] = {}
     frame: types.FrameType | None = sys._getframe(depth)
     for _ in range(LOCAL_FRAMES_MAX):
         if frame is None or frame.f_code.co_name == "<module>":
             break
         if frame.f_globals.get("__name__") == scope.get("__name__"):
             for name in wanted.intersection(frame.f_locals):
-                found.setdefault(name, frame.f_locals[name])
+                namespace.setdefault(name, frame.f_locals[name])
         frame = frame.f_back
-    return found
+    return namespace
 
 
 def _names_in(annotations: Any) -> set[str]:

@@ -156,11 +156,11 @@ def _renamed(schema: Any, names: dict[str, str]) -> Any:
         return [_renamed(entry, names) for entry in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {key: _renamed(value, names) for key, value in schema.items()}
-    target = found.get("$ref")
+    renamed_schema = {key: _renamed(value, names) for key, value in schema.items()}
+    target = renamed_schema.get("$ref")
     if isinstance(target, str) and target.startswith("#/$defs/"):
-        found["$ref"] = "#/$defs/" + names.get(target[8:], target[8:])
-    return found
+        renamed_schema["$ref"] = "#/$defs/" + names.get(target[8:], target[8:])
+    return renamed_schema
 
 
 _WRITERS: dict[type[Shape], Callable[[_Writer, Any], JsonObject]] = {

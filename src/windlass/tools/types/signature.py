@@ -79,11 +79,11 @@ def read(function: Callable[..., Any], owner: str, names: Mapping[str, Any]) -> 
         else:
             fields.append(_field(parameter, hint, reader, described))
     positional = [name for name, one in signature.parameters.items() if one.kind is one.POSITIONAL_ONLY]
-    found = tuple(fields)
+    all_fields = tuple(fields)
     return Parameters(
-        fields=found,
+        fields=all_fields,
         shapes=reader.shapes,
-        schema=schema_of(found, reader.shapes),
+        schema=schema_of(all_fields, reader.shapes),
         context=context,
         positional=tuple(positional),
     )

@@ -14,17 +14,17 @@ ENUM = "Invalid enum value "
 
 def wrong_field(error: msgspec.ValidationError, kind: type) -> str:
     """A complaint about a value of a type, such as "contract 'idempotant' is none of pure, idempotent"."""
-    found = PLACE.match(str(error))
-    if found is None:
+    complaint = PLACE.match(str(error))
+    if complaint is None:
         return _lower(str(error))
-    field, what = found["field"], found["what"]
+    field, what = complaint["field"], complaint["what"]
     choices = _choices(get_type_hints(kind).get(field))
     if what.startswith(ENUM) and choices:
         given = what.removeprefix(ENUM)
         near = difflib.get_close_matches(given.strip("'"), choices, n=1)
         meant = f": did you mean {near[0]!r}?" if near else ""
         return f"{field} {given} is none of {', '.join(choices)}{meant}"
-    return f"{field}{found['rest'].replace('[...]', '')}: {_lower(what)}"
+    return f"{field}{complaint['rest'].replace('[...]', '')}: {_lower(what)}"
 
 
 def _lower(text: str) -> str:

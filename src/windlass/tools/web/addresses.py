@@ -117,10 +117,10 @@ class Reachable:
     async def addresses(self, host: Host, port: int) -> tuple[str, ...]:
         """Every address of a host, each of them checked. Raises `AddressRefused` if one of them may not be reached: a
         name that leads to both sides is no mistake."""
-        found = (host.name,) if host.address else await self._resolved(host, port)
-        for address in found:
+        addresses = (host.name,) if host.address else await self._resolved(host, port)
+        for address in addresses:
             self.check(address, port)
-        return found
+        return addresses
 
     def check(self, address: str, port: int) -> None:
         """Raises `AddressRefused` for an address that may not be reached at this port."""
@@ -144,17 +144,17 @@ class Reachable:
             raise AddressRefused(f"the name {host.name!r} was not resolved in {RESOLVE_S:g} s") from None
         except (OSError, UnicodeError) as error:
             raise AddressRefused(f"the name {host.name!r} cannot be resolved: {error}") from None
-        found = tuple(dict.fromkeys(str(answer) for answer in answers))
-        if not found or len(found) > ADDRESSES_MAX:
-            raise AddressRefused(f"the name {host.name!r} has {len(found)} addresses")
-        return tuple(_canonical(answer) for answer in found)
+        addresses = tuple(dict.fromkeys(str(answer) for answer in answers))
+        if not addresses or len(addresses) > ADDRESSES_MAX:
+            raise AddressRefused(f"the name {host.name!r} has {len(addresses)} addresses")
+        return tuple(_canonical(answer) for answer in addresses)
 
 
 async def system_resolver(name: str, port: int) -> Sequence[str]:
     """The addresses that this machine's resolver knows."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(name, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    return [str(address[0]) for *_, address in found]
+    entries = await loop.getaddrinfo(name, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    return [str(address[0]) for *_, address in entries]
 
 
 def _canonical(answer: str) -> str:

@@ -108,8 +108,8 @@ def decoded(data: bytes, charset: str, *, html: bool) -> str:
         if data.startswith(mark):
             return data.decode(name, "replace")
     said = charset.strip("\"' ").lower()
-    if not said and html and (found := META.search(data[:HEAD_BYTES])):
-        said = found[1].decode("ascii").lower()
+    if not said and html and (declaration := META.search(data[:HEAD_BYTES])):
+        said = declaration[1].decode("ascii").lower()
         said = "utf-8" if said.startswith("utf-16") else said  # a page that could be searched for it is not
     name = said if CHARSETS.fullmatch(said) else "utf-8"
     try:

@@ -44,7 +44,7 @@ class HostHeaders:
 
 
 def _filled(value: str, ctx: ToolContext) -> str:
-    made = SECRET.sub(lambda found: ctx.secret(found[1]), value)
+    made = SECRET.sub(lambda match: ctx.secret(match[1]), value)
     if not made.isprintable() or not made.isascii():
         raise ToolError("a secret cannot stand in a header: it holds control characters", code="no_secret")
     return made

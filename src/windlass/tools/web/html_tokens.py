@@ -39,9 +39,9 @@ def tokens(source: str) -> Iterator[Token]:
     """What a page consists of. Comments and declarations are none of it, nor is what was begun and never ended."""
     at = 0
     while at < len(source):
-        if found := TEXT.match(source, at):
-            yield from _texts(found[0])
-            at = found.end()
+        if text := TEXT.match(source, at):
+            yield from _texts(text[0])
+            at = text.end()
             continue
         end, token = _markup(source, at)
         if end < 0:
@@ -71,8 +71,8 @@ def unescaped(text: str) -> str:
 
 
 def _raw_end(source: str, at: int, name: str) -> int:
-    found = RAW[name].search(source, at)
-    return found.start() if found else len(source)
+    end_tag = RAW[name].search(source, at)
+    return end_tag.start() if end_tag else len(source)
 
 
 def _markup(source: str, at: int) -> tuple[int, Token | None]:
@@ -91,19 +91,19 @@ def _markup(source: str, at: int) -> tuple[int, Token | None]:
 
 
 def _attributes(source: str, at: int) -> tuple[int, dict[str, str]]:
-    found: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     while True:
         gap = GAP.match(source, at)
         at = gap.end() if gap else at
         if at >= len(source):
-            return -1, found
+            return -1, attributes
         if source[at] == ">":
-            return at + 1, found
+            return at + 1, attributes
         part = ATTRIBUTE.match(source, at)
         if part is None or (part.lastindex == 1 and OPEN_QUOTE.match(source, part.end())):
-            return -1, found  # a quote that nobody closes takes the rest of the page with it
+            return -1, attributes  # a quote that nobody closes takes the rest of the page with it
         name = part[1][:NAME_CHARS_MAX].lower()
-        if len(found) < ATTRIBUTES_MAX and name not in found:
+        if len(attributes) < ATTRIBUTES_MAX and name not in attributes:
             value = part[2] or part[3] or part[4] or ""
-            found[name] = unescaped(value[:VALUE_CHARS_MAX])
+            attributes[name] = unescaped(value[:VALUE_CHARS_MAX])
         at = part.end()

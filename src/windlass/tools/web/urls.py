@@ -48,15 +48,15 @@ def parse_url(text: str) -> Url:
         raise BadUrl(f"the address has {len(text)} characters, more than {URL_CHARS_MAX}")
     if not text.isprintable() or any(char.isspace() or char == "\\" for char in text):
         raise BadUrl("the address holds spaces, control characters or backslashes")
-    found = FORM.match(text)
-    if found is None:
+    parts = FORM.match(text)
+    if parts is None:
         raise BadUrl("the address must begin with http:// or https:// and name a host")
-    if "@" in found["authority"]:
+    if "@" in parts["authority"]:
         raise BadUrl("the address holds a user name; credentials are never part of an address here")
-    scheme = found["scheme"].lower()
-    host, port = _authority(found["authority"], scheme)
-    query = found["query"] or ""
-    return Url(scheme=scheme, host=host, port=port, path=_path(found["path"]), query=quote(query, safe=SAFE + "?"))
+    scheme = parts["scheme"].lower()
+    host, port = _authority(parts["authority"], scheme)
+    query = parts["query"] or ""
+    return Url(scheme=scheme, host=host, port=port, path=_path(parts["path"]), query=quote(query, safe=SAFE + "?"))
 
 
 def joined(base: Url, location: str) -> Url:

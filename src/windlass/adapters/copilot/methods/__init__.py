@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from . import answers, changes, commands, host, sessions
+from . import agents, answers, changes, commands, host, sessions
 
 if TYPE_CHECKING:
     from windlass.adapters.copilot.copilot_host import CopilotHost
-    from windlass.adapters.copilot.rpc_peer import RpcPeer
+    from windlass.protocol.json_rpc.rpc_peer import RpcPeer
 
 Method = Callable[["CopilotHost", "RpcPeer", dict[str, Any]], Awaitable[Any]]
 
@@ -18,5 +18,6 @@ METHODS: dict[str, Method] = {
     **sessions.METHODS,
     **answers.METHODS,
     **changes.METHODS,
+    **agents.METHODS,
     **commands.METHODS,
 }

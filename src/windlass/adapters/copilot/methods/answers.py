@@ -12,11 +12,12 @@ from windlass.events.errors import Refused
 from windlass.events.tools.calls import ResultBody, ResultReceived
 from windlass.events.tools.permissions import Scope
 from windlass.events.values.blocks import JsonObject, Text
-from windlass.runtime.api.session import Sent
+from windlass.protocol.question_forms import answer_form
+from windlass.runtime.api.sent_command import Sent
 
 if TYPE_CHECKING:
     from windlass.adapters.copilot.copilot_host import CopilotHost
-    from windlass.adapters.copilot.rpc_peer import RpcPeer
+    from windlass.protocol.json_rpc.rpc_peer import RpcPeer
 
 SCOPES: dict[str, Scope] = {
     "approve-once": "once",
@@ -110,7 +111,7 @@ async def form(host: CopilotHost, peer: RpcPeer, params: dict[str, Any]) -> Json
     if ask is None:
         return {"success": False}
     fields = len(ask.body.questions) if ask.body.form is None else 0
-    return {"success": await open_questions.answer_form(session, name, result, fields)}
+    return {"success": await answer_form(session, name, result, fields, ACTOR)}
 
 
 async def user_input(host: CopilotHost, peer: RpcPeer, params: dict[str, Any]) -> JsonObject:

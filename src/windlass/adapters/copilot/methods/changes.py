@@ -15,12 +15,12 @@ from windlass.events.context import CompactionFailed, CompactionFinished
 from windlass.events.errors import UsageError
 from windlass.events.sessions import NoticeGiven
 from windlass.events.values.blocks import JsonObject
-from windlass.events.values.specs import ModelRef
+from windlass.events.values.models import ModelRef
 from windlass.runtime.streams.record import Record
 
 if TYPE_CHECKING:
     from windlass.adapters.copilot.copilot_host import CopilotHost
-    from windlass.adapters.copilot.rpc_peer import RpcPeer
+    from windlass.protocol.json_rpc.rpc_peer import RpcPeer
 
 Level = Literal["info", "warning", "error"]
 
@@ -135,12 +135,12 @@ def level_of(given: object) -> Level:
 
 
 async def _last_notice(session: Any) -> int:
-    found = 0
+    last_seq = 0
     record: Record
     async for record in session.records():
         if isinstance(record.event, NoticeGiven) and record.event.code == LOGGED:
-            found = record.seq
-    return found
+            last_seq = record.seq
+    return last_seq
 
 
 # --- tools and approvals ------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from windlass.events.values.blocks import JsonObject
 
 if TYPE_CHECKING:
     from windlass.adapters.copilot.copilot_host import CopilotHost
-    from windlass.adapters.copilot.rpc_peer import RpcPeer
     from windlass.adapters.copilot.session_feed import SessionFeed
+    from windlass.protocol.json_rpc.rpc_peer import RpcPeer
 
 
 def execute(host: CopilotHost, feed: SessionFeed, text: str) -> Coroutine[Any, Any, JsonObject] | None:
@@ -78,11 +78,11 @@ async def queue(host: CopilotHost, peer: RpcPeer, params: dict[str, Any]) -> Jso
 async def listed(host: CopilotHost, peer: RpcPeer, params: dict[str, Any]) -> JsonObject:
     """The commands that clients have brought."""
     feed = host.feeds[str(params["sessionId"])]
-    found = {name: told for seat in feed.all_seats for name, told in seat.commands.items()}
+    commands = {name: told for seat in feed.all_seats for name, told in seat.commands.items()}
     return {
         "commands": [
             {"name": name, "description": told, "kind": "client", "allowDuringAgentExecution": True}
-            for name, told in sorted(found.items())
+            for name, told in sorted(commands.items())
         ]
     }
 

@@ -13,7 +13,7 @@ from windlass.store.base import IndexRow, Key
 
 if TYPE_CHECKING:
     from windlass.adapters.copilot.copilot_host import CopilotHost
-    from windlass.adapters.copilot.rpc_peer import RpcPeer
+    from windlass.protocol.json_rpc.rpc_peer import RpcPeer
 
 PROTOCOL = 3
 """The one version that the published clients speak."""
@@ -48,14 +48,14 @@ async def auth(host: CopilotHost, peer: RpcPeer, params: dict[str, Any]) -> Json
 
 async def models(host: CopilotHost, peer: RpcPeer, params: dict[str, Any]) -> JsonObject:
     """The models of the agents that are served."""
-    found: dict[str, JsonObject] = {}
+    model_forms: dict[str, JsonObject] = {}
     for agent in host.agents.values():
         info = host.runtime.bind(agent).info
         supports = {"vision": bool(getattr(info, "images", False)), "reasoningEffort": False}
         limits = {"max_context_window_tokens": info.window_tokens}
         name = model_name(agent) or info.name
-        found[name] = {"id": name, "name": name, "capabilities": {"supports": supports, "limits": limits}}
-    return {"models": list(found.values())}
+        model_forms[name] = {"id": name, "name": name, "capabilities": {"supports": supports, "limits": limits}}
+    return {"models": list(model_forms.values())}
 
 
 async def stop(host: CopilotHost, peer: RpcPeer, params: dict[str, Any]) -> JsonObject:

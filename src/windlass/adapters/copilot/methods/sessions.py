@@ -7,9 +7,8 @@ import contextlib
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from windlass.adapters.copilot.client_session import Seat, seat_of
 from windlass.adapters.copilot.open_questions import ACTOR
-from windlass.adapters.copilot.rpc_peer import PeerGone, RpcError
-from windlass.adapters.copilot.seat import Seat, seat_of
 from windlass.adapters.copilot.session_setup import agent_for, mount, options_of
 from windlass.adapters.copilot.view.attachment_forms import attachment_of
 from windlass.adapters.copilot.view.event_view import CopilotView
@@ -18,18 +17,23 @@ from windlass.events.commands import PromptBody, PromptReceived
 from windlass.events.errors import NotFound, Refused, UsageError
 from windlass.events.sessions import NoticeGiven
 from windlass.events.values.blocks import JsonObject, Text
-from windlass.events.values.specs import RunOptions
-from windlass.runtime.api.session import Sent, Session
+from windlass.events.values.setup import RunOptions
+from windlass.protocol.json_rpc.frames import NO_METHOD
+from windlass.protocol.json_rpc.rpc_peer import AT_ONCE_MAX, PeerGone, RpcError
+from windlass.runtime.api.sent_command import Sent
+from windlass.runtime.api.session import Session
 from windlass.runtime.operate.session_removal import remove_session
 
 from .commands import execute
 
 if TYPE_CHECKING:
     from windlass.adapters.copilot.copilot_host import CopilotHost
-    from windlass.adapters.copilot.rpc_peer import RpcPeer
+    from windlass.protocol.json_rpc.rpc_peer import RpcPeer
 
 HOOK_S = 10.0
 """How long a client's hook at the beginning or the end of a session is waited for."""
+WAITS_MAX = AT_ONCE_MAX // 2
+"""How many messages clients may wait for here: each holds a place among the requests that are heard at once."""
 STOP_S = 10.0
 """How long a session that is to be removed may take to stop."""
 
@@ -104,13 +108,34 @@ async def hooked(host: CopilotHost, seat: Seat, hook: str, given: JsonObject) ->
 
 
 async def send(host: CopilotHost, peer: RpcPeer, params: dict[str, Any]) -> JsonObject:
-    """Says something to the agent; acknowledged once it is kept. A slash command of a client is that client's."""
-    session = await host.session(str(params["sessionId"]))
-    text, message_id = str(params.get("prompt") or ""), str(uuid.uuid4())
+    """Says something to the agent; acknowledged once it is kept."""
+    message_id = str(uuid.uuid4())
+    await _say(host, peer, params, message_id)
+    return {"messageId": message_id}
+
+
+async def send_and_wait(host: CopilotHost, peer: RpcPeer, params: dict[str, Any]) -> JsonObject:
+    """The same, and waits for the end of the run: its last answer. A client for which there is no place to wait is told
+    that there is no such method, and then waits by itself for the session to be idle."""
+    session = await _own_session(host, peer, params)
+    feed = host.feeds.get(session.session_id)
+    if feed is None or sum(len(one.completions) for one in host.feeds.values()) >= WAITS_MAX:
+        raise RpcError(NO_METHOD, f"more than {WAITS_MAX} messages are waited for: wait for session.idle")
+    message_id = str(uuid.uuid4())
+    with feed.awaited(message_id) as completion:
+        if not await _say(host, peer, params, message_id):
+            return {"response": None, "aborted": False}
+        return await completion.ended
+
+
+async def _say(host: CopilotHost, peer: RpcPeer, params: dict[str, Any], message_id: str) -> bool:
+    """Whether it was for the agent: a slash command of a client is that client's."""
+    session = await _own_session(host, peer, params)
+    text = str(params.get("prompt") or "")
     feed = host.feeds.get(session.session_id)
     if feed is not None and (run := execute(host, feed, text)) is not None:
         host.spawn(run)
-        return {"messageId": message_id}
+        return False
     state = await session.state()
     mode = params.get("agentMode")
     if mode in ("interactive", "plan", "autopilot") and mode != state.setup.mode:
@@ -130,7 +155,15 @@ async def send(host: CopilotHost, peer: RpcPeer, params: dict[str, Any]) -> Json
         ),
     )
     await Sent(session, prompt)
-    return {"messageId": message_id}
+    return True
+
+
+async def _own_session(host: CopilotHost, peer: RpcPeer, params: dict[str, Any]) -> Session:
+    """The session that a client sits at. Raises `UsageError` for one that it has left."""
+    session_id = str(params["sessionId"])
+    if host.seat(peer, session_id) is None:
+        raise UsageError(f"this client has left session {session_id!r}, or was never there: resume it")
+    return await host.session(session_id)
 
 
 async def abort(host: CopilotHost, peer: RpcPeer, params: dict[str, Any]) -> JsonObject:
@@ -145,7 +178,7 @@ async def abort(host: CopilotHost, peer: RpcPeer, params: dict[str, Any]) -> Jso
 
 async def get_messages(host: CopilotHost, peer: RpcPeer, params: dict[str, Any]) -> JsonObject:
     """The history: the events that are kept, from the log alone."""
-    session = await host.session(str(params["sessionId"]))
+    session = await _own_session(host, peer, params)
     view = CopilotView(session.session_id)
     events = [event async for record in session.records() for event in view.feed(record)]
     return {"events": [event for event in events if "ephemeral" not in event]}
@@ -184,6 +217,7 @@ METHODS = {
     "session.create": create,
     "session.resume": resume,
     "session.send": send,
+    "session.sendAndWait": send_and_wait,
     "session.abort": abort,
     "session.getMessages": get_messages,
     "session.detach": detach,

@@ -35,9 +35,3 @@ kept: the published clients take them so, and whoever resumes a session finds th
 
 STREAMED = frozenset({"assistant.message_delta", "assistant.reasoning_delta", "assistant.streaming_delta"})
 """Told only to clients that asked for streaming."""
-
-NEVER: dict[str, str] = {
-    "subagent.selected": "a session keeps the agent that it was begun with; specialists are started by calls",
-    "subagent.deselected": "as above",
-}
-"""The types that no session is told in, each with the reason."""

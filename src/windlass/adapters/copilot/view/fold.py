@@ -10,7 +10,7 @@ from windlass.events.commands import PromptReceived
 from windlass.events.questions import QuestionRequested
 from windlass.events.tools.permissions import PermissionRequested
 from windlass.events.values.blocks import JsonObject
-from windlass.events.values.specs import Workspace
+from windlass.events.values.setup import Workspace
 from windlass.runtime.streams.record import Record
 
 
@@ -64,6 +64,7 @@ class Fold:
     servers: dict[str, tuple[str, str]] = field(default_factory=dict)
     """The MCP server of a tool, and its name there."""
     summary: str = ""
+    plan: str = ""
     skills: dict[int, str] = field(default_factory=dict)
     """The instructions of skills, by the record that brought them."""
     specialists: dict[str, str] = field(default_factory=dict)

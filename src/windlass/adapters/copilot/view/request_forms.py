@@ -21,6 +21,7 @@ from windlass.events.tools.permissions import (
     WriteDetail,
 )
 from windlass.events.values.blocks import JsonObject
+from windlass.protocol.question_forms import form_of
 from windlass.runtime.streams.record import Record
 
 from . import tool_forms
@@ -163,7 +164,7 @@ def question_form(event: QuestionRequested) -> Said:
         return Said("exit_plan_mode.requested", data)
     if body is not None and (body.form is not None or len(body.questions) > 1):
         message = body.message or "; ".join(one.question for one in body.questions)
-        form = {"mode": "form", "requestedSchema": form_of(event)}
+        form = {"mode": "form", "requestedSchema": form_of(body)}
         return Said("elicitation.requested", {**asked, "message": message, **form})
     question = body.questions[0] if body is not None and body.questions else None
     choices = [option.label for option in question.options] if question is not None else []
@@ -174,21 +175,6 @@ def question_form(event: QuestionRequested) -> Said:
         allowFreeform=question.free_text if question is not None else True,
     )
     return Said("user_input.requested", data)
-
-
-def form_of(event: QuestionRequested) -> JsonObject:
-    """The schema of a form; of several questions, a field for each."""
-    body = event.body
-    if body is not None and body.form is not None:
-        needed = body.form.get("required")
-        return without_none(type="object", properties=body.form.get("properties") or {}, required=needed)
-    fields: JsonObject = {}
-    for at, question in enumerate(body.questions if body is not None else ()):
-        field: JsonObject = {"type": "string", "title": question.header or question.question}
-        if question.options and not question.free_text:
-            field["enum"] = [option.label for option in question.options]
-        fields[f"q{at}"] = field
-    return {"type": "object", "properties": fields, "required": list(fields)}
 
 
 def answered(fold: Fold, record: Record, event: AnswerReceived) -> Iterator[Said]:

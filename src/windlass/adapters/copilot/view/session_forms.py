@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from windlass.events.base import Event
 from windlass.events.budgets import BudgetStopped, BudgetWarned
-from windlass.events.changes import ModeChanged, ModelChanged, TitleChanged
+from windlass.events.changes import AgentDeselected, AgentSelected, ModeChanged, ModelChanged, TitleChanged
 from windlass.events.commands import QueueChanged
 from windlass.events.context import CompactionFailed, CompactionFinished, CompactionStarted, ContextTruncated
 from windlass.events.sessions import (
@@ -19,7 +19,7 @@ from windlass.events.sessions import (
 )
 from windlass.events.tasks import PlanChanged, TaskChanged, TaskCompleted
 from windlass.events.values.blocks import JsonObject
-from windlass.events.values.specs import Workspace
+from windlass.events.values.setup import Workspace
 from windlass.events.values.usage import Usage
 from windlass.events.workspace import FilesChanged, InstructionsRendered, WorkspaceChanged
 from windlass.runtime.streams.record import Record
@@ -98,6 +98,15 @@ def another_mode(fold: Fold, record: Record, event: ModeChanged) -> Iterator[Sai
     yield Said("session.mode_changed", {"previousMode": event.previous, "newMode": event.mode})
 
 
+def selected(fold: Fold, record: Record, event: AgentSelected) -> Iterator[Said]:
+    shown = event.display_name or event.agent
+    yield Said("subagent.selected", {"agentName": event.agent, "agentDisplayName": shown, "tools": list(event.tools)})
+
+
+def deselected(fold: Fold, record: Record, event: AgentDeselected) -> Iterator[Said]:
+    yield Said("subagent.deselected", {})
+
+
 def titled(fold: Fold, record: Record, event: TitleChanged) -> Iterator[Said]:
     yield Said("session.title_changed", {"title": event.title})
 
@@ -107,6 +116,10 @@ def planned(fold: Fold, record: Record, event: PlanChanged) -> Iterator[Said]:
 
 
 def task_changed(fold: Fold, record: Record, event: TaskChanged) -> Iterator[Said]:
+    before, fold.plan = fold.plan, event.task.plan
+    if "task" in event.fields and before != fold.plan:  # a client's own change; the agent's is on record beside it
+        operation = "create" if not before else "update" if fold.plan else "delete"
+        yield Said("session.plan_changed", {"operation": operation})
     if "current_step" in event.fields and event.task.current_step:
         yield Said("assistant.intent", {"intent": event.task.current_step})
 
@@ -235,6 +248,8 @@ FORMS: dict[type[Event], Form] = {
     BudgetStopped: warned,
     ModelChanged: another_model,
     ModeChanged: another_mode,
+    AgentSelected: selected,
+    AgentDeselected: deselected,
     TitleChanged: titled,
     PlanChanged: planned,
     TaskChanged: task_changed,

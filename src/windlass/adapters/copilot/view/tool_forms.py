@@ -10,22 +10,17 @@ from windlass.events.skills import SkillActivated, SkillReceived
 from windlass.events.tools.calls import (
     ResultBody,
     ResultReceived,
-    ToolCancelled,
     ToolDelegated,
-    ToolDenied,
     ToolFinished,
-    ToolOutcomeUnknown,
     ToolPrepared,
     ToolRequested,
-    ToolResolved,
-    ToolSettled,
     ToolStarted,
-    ToolTimedOut,
 )
 from windlass.events.tools.jobs import JobStarted
 from windlass.events.tools.toolset import MountReceived, ToolsetChanged
 from windlass.events.trees.children import ChildFinished, ChildStarted
 from windlass.events.values.blocks import JsonObject, plain_text
+from windlass.protocol.call_ends import ENDS, AnyEnd, call_end
 from windlass.runtime.streams.record import Record
 
 from .content_forms import content_forms
@@ -42,7 +37,6 @@ HOOK_TYPES = {
     "permission": "permissionRequest",
 }
 """How points are called there; the others keep their names."""
-DONE = {"happened": "a person says that it happened", "did_not_happen": "a person says that it did not happen"}
 
 
 def mounted(fold: Fold, record: Record, event: MountReceived) -> Iterator[Said]:
@@ -133,44 +127,16 @@ def complete(
     yield Said("tool.execution_complete", data)
 
 
+def ended_otherwise(fold: Fold, record: Record, event: AnyEnd) -> Iterator[Said]:
+    end = call_end(event)
+    if end is not None:
+        yield from complete(fold, end.call_id, end.ok, end.text, end.body, end.code)
+
+
 def finished(fold: Fold, record: Record, event: ToolFinished | ResultReceived) -> Iterator[Said]:
     body = event.body
     text = plain_text(body.content) if body is not None else ""
     yield from complete(fold, event.call_id, event.ok, text, body, event.error_code)
-
-
-def resolved(fold: Fold, record: Record, event: ToolResolved) -> Iterator[Said]:
-    yield from complete(fold, event.call_id, event.ok, event.text)
-
-
-def denied(fold: Fold, record: Record, event: ToolDenied) -> Iterator[Said]:
-    yield from complete(fold, event.call_id, False, event.detail or f"denied: {event.reason}", code=event.reason)
-
-
-def timed_out(fold: Fold, record: Record, event: ToolTimedOut) -> Iterator[Said]:
-    if not event.settle:
-        yield from complete(fold, event.call_id, False, f"no result within {event.timeout_ms} ms", code="timed_out")
-
-
-def cancelled(fold: Fold, record: Record, event: ToolCancelled) -> Iterator[Said]:
-    yield from complete(fold, event.call_id, False, f"given up: {event.reason}", code=event.reason)
-
-
-def unknown(fold: Fold, record: Record, event: ToolOutcomeUnknown) -> Iterator[Said]:
-    if not event.settle:
-        text = "it was cut off while it ran; nobody knows whether it happened"
-        yield from complete(fold, event.call_id, False, text, code="unknown_outcome")
-
-
-def settled(fold: Fold, record: Record, event: ToolSettled) -> Iterator[Said]:
-    if event.outcome != "run_again":
-        text = plain_text(event.body.content) if event.body is not None else DONE[event.outcome]
-        yield from complete(fold, event.call_id, event.outcome == "happened", text, event.body)
-
-
-def job_started(fold: Fold, record: Record, event: JobStarted) -> Iterator[Said]:
-    text = plain_text(event.body.content) if event.body is not None else f"runs as job {event.job_id}"
-    yield from complete(fold, event.call_id, True, text)
 
 
 # --- specialists, skills, hooks -----------------------------------------------------------------------------------
@@ -243,15 +209,9 @@ FORMS: dict[type[Event], Form] = {
     ToolPrepared: prepared,
     ToolStarted: started,
     ToolDelegated: delegated,
+    **dict.fromkeys(ENDS, ended_otherwise),
     ToolFinished: finished,
     ResultReceived: finished,
-    ToolResolved: resolved,
-    ToolDenied: denied,
-    ToolTimedOut: timed_out,
-    ToolCancelled: cancelled,
-    ToolOutcomeUnknown: unknown,
-    ToolSettled: settled,
-    JobStarted: job_started,
     ChildStarted: child_started,
     ChildFinished: child_finished,
     SkillReceived: skill_received,

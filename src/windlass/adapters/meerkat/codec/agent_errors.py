@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from .words import (
+from .closed_words import (
     AgentErrorClass,
     HookPoint,
     HookReasonCode,

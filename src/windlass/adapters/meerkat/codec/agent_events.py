@@ -6,11 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from .content import AssistantImage, ContentBlock, RetrySchedule, SchemaWarning, Usage
-from .error_reports import AgentErrorReport
-from .skills import AnyReason, SkillKey, Unknown
-from .tool_config import ToolConfigPayload
-from .words import (
+from .closed_words import (
     U32,
     U64,
     AgentErrorClass,
@@ -23,6 +19,10 @@ from .words import (
     Uuid,
     Wire,
 )
+from .content import AssistantImage, ContentBlock, RetrySchedule, SchemaWarning, Usage
+from .error_reports import AgentErrorReport
+from .skills import AnyReason, SkillKey, Unknown
+from .tool_config import ToolConfigPayload
 
 
 class EventBase(Wire, frozen=True, kw_only=True, tag_field="type"):

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from .words import U32, U64, RetryFailureKind, Uuid, Wire
+from .closed_words import U32, U64, RetryFailureKind, Uuid, Wire
 
 
 class TextBlock(Wire, frozen=True, kw_only=True, tag_field="type", tag="text"):

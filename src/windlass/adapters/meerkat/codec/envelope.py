@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+from .closed_words import U64, U64_MAX, Uuid, Wire
 from .sources import AnySource, ExternalSource, SessionSource, session_of
-from .words import U64, U64_MAX, Uuid, Wire
 
 Payload = TypeVar("Payload")
 

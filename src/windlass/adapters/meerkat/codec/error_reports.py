@@ -8,7 +8,7 @@ import msgspec
 
 from . import agent_errors as errors
 from .agent_errors import AgentError, cause_of, class_of
-from .words import (
+from .closed_words import (
     U32,
     U64,
     AgentErrorClass,

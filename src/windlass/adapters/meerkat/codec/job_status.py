@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from .words import JobStatus, OperationStatus, Wire
+from .closed_words import JobStatus, OperationStatus, Wire
 
 
 class Operation(Wire, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass.events.errors import CodecError
 
 from .agent_events import AgentEvent
-from .words import Wire
+from .closed_words import Wire
 
 PRIMARY = "primary"
 

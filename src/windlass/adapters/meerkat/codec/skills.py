@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from .words import Uuid, Wire
+from .closed_words import Uuid, Wire
 
 BUILTIN_SOURCE = Uuid("00000000-0000-4b11-8111-000000000001")
 NAME = r"^[a-z0-9]+(-[a-z0-9]+)*$"

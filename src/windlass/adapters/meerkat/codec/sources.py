@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .words import Uuid, Wire
+from .closed_words import Uuid, Wire
 
 
 class Source(Wire, frozen=True, kw_only=True, tag_field="type"):

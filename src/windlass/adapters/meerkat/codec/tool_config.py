@@ -8,7 +8,7 @@ import msgspec
 
 from windlass.events.errors import CodecError
 
-from .words import U32, U64, ExternalToolPhase, ToolConfigDomain, ToolConfigOperation, Wire
+from .closed_words import U32, U64, ExternalToolPhase, ToolConfigDomain, ToolConfigOperation, Wire
 
 
 class ConfigStatus(Wire, frozen=True, kw_only=True, tag_field="kind"):
@@ -125,8 +125,8 @@ def tolerated(value: Any) -> Any:
 def payload_schema() -> dict[str, Any]:
     """The JSON Schema of a change: the text is always there, the typed status in all but old ones."""
     schema = msgspec.json.schema(ToolConfigPayload)
-    found = schema["$defs"]["ToolConfigPayload"]
-    found["required"] = sorted({*found["required"], "status"} - {"status_info"})
+    definition = schema["$defs"]["ToolConfigPayload"]
+    definition["required"] = sorted({*definition["required"], "status"} - {"status_info"})
     return schema
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from . import agent_events as events
 from .agent_events import AgentEvent
-from .words import Wire
+from .closed_words import Wire
 
 CUT = "..."
 

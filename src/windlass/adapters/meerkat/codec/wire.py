@@ -12,10 +12,10 @@ from windlass.events.errors import CodecError
 
 from . import skills, tool_config
 from .agent_events import AgentEvent
+from .closed_words import Uuid
 from .envelope import EventEnvelope
 from .scopes import ScopedEvent
 from .tool_arguments import arguments
-from .words import Uuid
 
 Read = TypeVar("Read")
 
@@ -39,6 +39,13 @@ def read_event(value: Any) -> AgentEvent:
 def read_envelope(value: Any) -> EventEnvelope[AgentEvent]:
     """An envelope with its event."""
     read: EventEnvelope[AgentEvent] = _converted(_within(value, "payload", _tolerated), EventEnvelope[AgentEvent])
+    return read
+
+
+def read_scoped_envelope(value: Any) -> EventEnvelope[ScopedEvent]:
+    """An envelope with an event and its place in a tree."""
+    changed = _within(value, "payload", lambda payload: _within(payload, "event", _tolerated))
+    read: EventEnvelope[ScopedEvent] = _converted(changed, EventEnvelope[ScopedEvent])
     return read
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from windlass.adapters.meerkat.codec import agent_errors as errors
+from windlass.adapters.meerkat.codec.closed_words import ProviderErrorKind, RetryFailureKind, TurnTerminalCauseKind
 from windlass.adapters.meerkat.codec.content import RetryFailure
-from windlass.adapters.meerkat.codec.words import ProviderErrorKind, RetryFailureKind, TurnTerminalCauseKind
 from windlass.events.values.failures import Failure
 
 CAUSES: dict[str, TurnTerminalCauseKind] = {

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.adapters.meerkat.codec.agent_events import AgentEvent
+from windlass.adapters.meerkat.codec.closed_words import Uuid
 from windlass.adapters.meerkat.codec.content import ContentBlock
-from windlass.adapters.meerkat.codec.words import Uuid
 from windlass.events.turns import ModelFailed
 from windlass.events.values.blocks import JsonObject
 from windlass.events.values.usage import Usage

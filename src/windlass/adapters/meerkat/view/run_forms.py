@@ -8,8 +8,8 @@ from windlass.adapters.meerkat.codec import agent_events as told
 from windlass.adapters.meerkat.codec import content
 from windlass.adapters.meerkat.codec.agent_errors import AgentError, PlainError
 from windlass.adapters.meerkat.codec.agent_events import AgentEvent
+from windlass.adapters.meerkat.codec.closed_words import StopReason, TurnTerminalCauseKind, Uuid
 from windlass.adapters.meerkat.codec.error_reports import report_of
-from windlass.adapters.meerkat.codec.words import StopReason, TurnTerminalCauseKind, Uuid
 from windlass.events.base import Event
 from windlass.events.commands import PromptReceived
 from windlass.events.runs import RunAsked, RunCancelled, RunCompleted, RunFailed, RunInterrupted, RunStarted, Terminal

@@ -10,9 +10,9 @@ import msgspec
 from windlass.adapters.meerkat.codec import agent_events as told
 from windlass.adapters.meerkat.codec import skills
 from windlass.adapters.meerkat.codec.agent_events import AgentEvent
+from windlass.adapters.meerkat.codec.closed_words import BudgetType, HookPoint, HookReasonCode, JobStatus
 from windlass.adapters.meerkat.codec.tool_config import external_delta
 from windlass.adapters.meerkat.codec.wire import read_as
-from windlass.adapters.meerkat.codec.words import BudgetType, HookPoint, HookReasonCode, JobStatus
 from windlass.events.base import Event
 from windlass.events.budgets import BudgetWarned
 from windlass.events.context import CompactionFailed, CompactionFinished, CompactionStarted

@@ -9,7 +9,7 @@ from windlass.cli import options
 
 EXAMPLES = """examples:
   windlass cost                      what every session of the store has used, and the sum
-  windlass cost march                one session, by model
+  windlass cost march                one session with its children, by model
   windlass cost --json               for programs
 """
 HEADS = {"input_tokens": "IN", "cached_tokens": "CACHED", "output_tokens": "OUT"}
@@ -31,13 +31,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def by_model(args: argparse.Namespace) -> int:
-    """One session by model."""
+    """One session by model, with the children that it pays for."""
     from windlass.cli import stores
-    from windlass.runtime.operate.log_point import read_point
+    from windlass.runtime.trees.tree_sums import sums_by_model
 
     async with stores.opened(args) as store:
         key = await stores.session_key(store, args)
-        state = (await read_point(store, key)).state
+        sums = await sums_by_model(store, key)
     rows: list[dict[str, Any]] = [
         {
             "model": name,
@@ -47,7 +47,7 @@ async def by_model(args: argparse.Namespace) -> int:
             "output_tokens": totals.usage.output_tokens,
             "cost_nanos": totals.cost_nanos,
         }
-        for name, totals in state.budget.totals.items()
+        for name, totals in sums.items()
     ]
     print_costs(rows, "model", as_json=args.json, empty=f"session {key.session} has used no model yet")
     return 0

@@ -18,6 +18,7 @@ EXAMPLES = """examples:
   windlass logs march --raw          the sealed lines as they are stored
   windlass logs march --view meerkat in the events of another system, one JSON object each
   windlass logs march --tree -f      with the sessions below it; --depth 1 for its children alone
+  windlass logs march --tree --view meerkat      the same in Meerkat's events, each with its scope
 """
 
 
@@ -34,7 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object per record")
     form.add_argument("--raw", action="store_true", help="the stored lines")
-    form.add_argument("--view", metavar="NAME", help="in the form of another system: meerkat, meerkat-verbose, copilot")
+    form.add_argument(
+        "--view", metavar="NAME", help="in the form of another system: meerkat, meerkat-verbose, copilot, duet"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,8 +56,8 @@ async def logs(args: argparse.Namespace, store: Store, key: Key) -> int:
     if args.tree and (args.raw or args.after):
         raise UsageError("--tree goes with neither --raw nor --after: a place in one log says nothing of the others")
     if args.tree and args.view:
-        raise UsageError("--tree does not go with --view: such a view tells one session; name the child to see it")
-    if args.tree:
+        await print_tree_view(args, store, key)
+    elif args.tree:
         await print_tree(args, store, key)
     elif args.raw:
         await print_raw(args, store, key)
@@ -95,7 +98,12 @@ async def print_json(args: argparse.Namespace, store: Store, key: Key) -> None:
     else:
         lines = forms(RecordJson(), records(store, key, follow=args.follow), after=args.after)
     async for line in lines:
-        print(line, flush=args.follow)
+        tell_line(args, line)
+
+
+def tell_line(args: argparse.Namespace, line: str) -> None:
+    """A line for programs: ASCII already, so that no terminal obeys it."""
+    print(line, flush=args.follow)
 
 
 async def print_timeline(args: argparse.Namespace, store: Store, key: Key) -> bool:
@@ -112,6 +120,17 @@ async def print_timeline(args: argparse.Namespace, store: Store, key: Key) -> bo
             put(line, flush=args.follow)
         shown = True
     return shown
+
+
+async def print_tree_view(args: argparse.Namespace, store: Store, key: Key) -> None:
+    """The lines of a view of another system that tells trees."""
+    from windlass.adapters.log_views import tree_view_named
+    from windlass.protocol.log_tail import tree
+
+    view = tree_view_named(args.view, key.session)
+    async for scoped in tree(store, key, depth=args.depth, follow=args.follow):
+        for line in view.feed(scoped):
+            tell_line(args, line)
 
 
 async def print_tree(args: argparse.Namespace, store: Store, key: Key) -> None:

@@ -133,9 +133,9 @@ def sandboxes() -> Iterator[Finding]:
     """Which sandboxes work here, which of them `--sandbox auto` would take, and why not the others."""
     from windlass.tools.sandboxes.choice import best, candidates
 
-    found = candidates()
-    chosen = best(found)
-    for each in found:
+    contenders = candidates()
+    chosen = best(contenders)
+    for each in contenders:
         if each.name == chosen:
             yield "ok", "sandbox", f"{each.name} works: '--sandbox auto' takes it"
         elif each.problem is None:

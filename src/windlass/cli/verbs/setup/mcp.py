@@ -1,11 +1,11 @@
-"""`windlass mcp`: which MCP servers are known, what one offers, and trust; and agents served as one."""
+"""`windlass mcp`: which MCP servers are known, what one offers, trust and logins; and agents served as one."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from windlass.cli import mcp_serve
+from windlass.cli.mcp import agent_service, logins
 
 if TYPE_CHECKING:
     from windlass.mcp.server import McpServer
@@ -17,6 +17,8 @@ EXAMPLES = """examples:
   windlass mcp show time                  how it is reached, and its tools as they are trusted
   windlass mcp trust time                 show what changed since it was trusted, and trust it as it was seen last
   windlass mcp trust time .mcp.json       start it, and trust it as it is now
+  windlass mcp login docs servers.json    log in at a server that asks for it, in a browser
+  windlass mcp logout https://docs.example.com/mcp
   windlass mcp serve clerk.py             the agents of a file as MCP tools, for the client that starts this
   windlass mcp serve clerk.py --http      the same over HTTP, on loopback; every request needs a token
 """
@@ -26,23 +28,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Describes the verb."""
     parser.epilog = EXAMPLES
     parser.add_argument(
-        "what", metavar="WHAT", choices=("list", "show", "trust", "serve"), help="list, show, trust or serve"
+        "what",
+        metavar="WHAT",
+        choices=("list", "show", "trust", "login", "logout", "serve"),
+        help="list, show, trust, login, logout or serve",
     )
     parser.add_argument(
         "more",
         metavar="MORE",
         nargs="*",
-        help="of show and trust: NAME; then files of servers; of serve: FILE.py with agents",
+        help="of show and trust: NAME; of login and logout: NAME or URL; then files of servers; of serve: FILE.py",
     )
     parser.add_argument("--yes", action="store_true", help="of trust: ask nothing")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    mcp_serve.configure(parser)
+    logins.configure(parser)
+    agent_service.configure(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Does it."""
     if args.what == "serve":
-        return mcp_serve.serve(args)
+        return agent_service.serve(args)
+    if args.what in ("login", "logout"):
+        return logins.login(args) if args.what == "login" else logins.logout(args)
     if args.what == "list":
         return list_servers(args)
     return show(args) if args.what == "show" else trust(args)
@@ -67,18 +75,19 @@ def list_servers(args: argparse.Namespace) -> int:
 
     servers, records = _known(args.more)
     kept = TrustRecords()
-    found = [_row(server.name, server.origin, kept.of(key_of(server, "")), server) for server in servers]
-    found += [_row(record.name, record.key.partition(" of ")[2], record) for record in records]
+    entries = [_row(server.name, server.origin, kept.of(key_of(server, "")), server) for server in servers]
+    entries += [_row(record.name, record.key.partition(" of ")[2], record) for record in records]
     if args.json:
-        tell_json({"servers": found})
+        tell_json({"servers": entries})
         return 0
-    if not found:
+    if not entries:
         put("no MCP servers: give a file of them, or an agent some, Agent(mcp=[...])")
         return 0
-    rows = [("NAME", "FROM", "TRUST", "TOOLS", "REACHED BY")]
-    for each in found:
+    rows = [("NAME", "FROM", "TRUST", "TOOLS", "LOGIN", "REACHED BY")]
+    for each in entries:
         reached = one_line(spelt(each["reached_by"]), 60)
-        rows.append((each["name"], spelt(each["from"]), each["trust"], str(each["tools"]), reached))
+        login = "yes" if each["login"] else "no"
+        rows.append((each["name"], spelt(each["from"]), each["trust"], str(each["tools"]), login, reached))
     for line in table(rows):
         put(line)
     return 0
@@ -95,9 +104,17 @@ def _row(name: str, origin: str, record: Record | None, server: McpServer | None
         "name": name,
         "from": origin,
         "trust": "new" if trusted is None else "changed" if changed else "trusted",
+        "login": _is_logged_in(launch),
         "tools": len(sight.tools) if sight is not None else 0,
         "reached_by": _reached_by(launch),
     }
+
+
+def _is_logged_in(launch: dict[str, Any]) -> bool:
+    """Whether a login at it is kept. Whether it is taken is known to the server alone."""
+    from windlass.mcp.login.kept_logins import KeptLogins
+
+    return "url" in launch and KeptLogins().mark(str(launch["url"])) is not None
 
 
 def _reached_by(launch: dict[str, Any]) -> str:
@@ -142,11 +159,11 @@ def _record(args: argparse.Namespace) -> Record:
     if not args.more:
         raise UsageError(f"'mcp {args.what}' takes the name of a server; 'windlass mcp list' lists them")
     records = TrustRecords().all()
-    found = next((record for record in records if record.name == args.more[0]), None)
-    if found is None:
+    server_record = next((record for record in records if record.name == args.more[0]), None)
+    if server_record is None:
         there = ", ".join(sorted({record.name for record in records})) or "none"
         raise UsageError(f"no MCP server {args.more[0]!r} was seen here: there are {there}; or name a file that has it")
-    return found
+    return server_record
 
 
 def trust(args: argparse.Namespace) -> int:

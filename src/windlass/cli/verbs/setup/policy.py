@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 from windlass.cli import options
 
 if TYPE_CHECKING:
-    from windlass.events.values.specs import Policy
+    from windlass.events.values.policy import Policy
     from windlass.runtime.operate.policy_trial import TriedCall
 
 EXAMPLES = """examples:
   windlass policy check rules.toml                 is it one? what does it say?
   windlass policy explain rules.toml write '{"path": "a.txt", "content": ""}'     what becomes of this call, and why
   windlass policy explain rules.toml clerk.py:pay '{"cents": 5}'                  of a tool of your own
+  windlass policy explain rules.toml write '{"path": "a.txt", "content": ""}' --role explore     ... in such a child
   windlass policy test rules.toml                  which calls of recorded sessions would be refused or asked about?
   windlass policy test rules.toml march april --json
 """
 ARGS_CHARS_MAX = 80
+ROLES = ("explore", "plan", "implement", "verify", "orchestrate", "custom")
 OBJECT = """such as '{"path": "a.txt"}'"""
 
 
@@ -30,6 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("policy", metavar="POLICY", help="a policy file (.toml, .yaml), a preset or FILE.py:NAME")
     parser.add_argument("more", metavar="MORE", nargs="*", help="of explain: TOOL and ARGS as JSON; of test: sessions")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--role", metavar="ROLE", choices=ROLES, help="of explain: in a child session of this role")
+    parser.add_argument("--trusted", action="store_true", help="of explain: this folder is trusted")
     options.add_store(parser)
 
 
@@ -38,8 +42,11 @@ def run(args: argparse.Namespace) -> int:
     import asyncio
 
     from windlass.cli.agents import policy_of
+    from windlass.events.errors import UsageError
 
     policy = policy_of(args.policy)
+    if args.what != "explain" and (args.role or args.trusted):
+        raise UsageError("--role and --trusted are of 'policy explain': recorded sessions say these themselves")
     if args.what == "check":
         return check(args, policy)
     if args.what == "explain":
@@ -82,7 +89,9 @@ def explain(args: argparse.Namespace, policy: Policy) -> int:
     if len(args.more) not in (1, 2):
         raise UsageError("'policy explain' takes a policy, a tool and its arguments as JSON")
     tool, given = tool_of(args.more[0]), _arguments(args.more[1] if len(args.more) == 2 else "{}")
-    first, *rules = explained(policy, tool, given, workspace=os.getcwd()).splitlines()
+    first, *rules = explained(
+        policy, tool, given, workspace=os.getcwd(), trusted=args.trusted, role=args.role
+    ).splitlines()
     if args.json:
         tell_json({"verdict": first, "rules": [line.strip() for line in rules]})
         return 0

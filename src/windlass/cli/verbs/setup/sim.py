@@ -6,7 +6,12 @@ Thin: it calls the simulator and prints.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 EXAMPLES = """examples:
   windlass sim 42                    the world of seed 42: trouble first, then peace in which all must come to its end
@@ -16,6 +21,12 @@ EXAMPLES = """examples:
 """
 
 PLACES_SHOWN_MAX = 100
+KINDS = {
+    "trees": "a world whose sessions have others work for them",
+    "flows": "a world whose sessions carry out workflows",
+    "grants": "a world of trees whose children ask for more budget, and are given it",
+    "machines": "a world whose sessions go through state machines",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="liveness",
         help="safety: faults only; liveness: then they stop and everything owed must come to its end (default)",
     )
-    parser.add_argument("--trees", action="store_true", help="a world whose sessions have others work for them")
+    kinds = parser.add_mutually_exclusive_group()
+    for kind, told in KINDS.items():
+        kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, default="plain", help=told)
     parser.add_argument("--trace", action="store_true", help="print every step")
 
 
@@ -48,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--seeds {args.seeds}: give a number from 1 up")
     for seed in range(args.seed, args.seed + args.seeds):
         try:
-            lived = simulate(seed, steps=steps, mode=args.mode, trace=args.trace, trees=args.trees)
+            with interruptible():
+                lived = simulate(seed, steps=steps, mode=args.mode, trace=args.trace, kind=args.kind)
         except SimFailure as failure:
             for line in failure.trace:
                 put(line)
@@ -64,3 +78,30 @@ def run(args: argparse.Namespace) -> int:
             for place, count in sorted(lived.places.items())[:PLACES_SHOWN_MAX]:
                 put(f"  {count:4d} {place}")
     return 0
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Raises `KeyboardInterrupt` for a Ctrl-C, whatever the world made of it: there it may come to a task, which dies
+    without a reason then, and that is a broken rule."""
+    heard: list[int] = []
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        heard.append(number)
+        signal.default_int_handler(number, frame)
+
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before != signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, hear)
+    try:
+        yield
+    except Exception:
+        if heard:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard:
+        raise KeyboardInterrupt

@@ -55,22 +55,24 @@ def list_skills(args: argparse.Namespace) -> int:
     from windlass.cli.terminal.visible_text import spelt
     from windlass.skills.trust import TrustRecords
 
-    found, records = _found(args, args.more), TrustRecords()
+    catalogue, records = _found(args, args.more), TrustRecords()
     if args.json:
-        told = [_as_json(skill) | {"trust": _standing(records, skill)} for skill in (*found.skills, *found.changed)]
-        tell_json({"skills": told, "remarks": [str(each) for each in found.diagnostics]})
+        told = [
+            _as_json(skill) | {"trust": _standing(records, skill)} for skill in (*catalogue.skills, *catalogue.changed)
+        ]
+        tell_json({"skills": told, "remarks": [str(each) for each in catalogue.diagnostics]})
         return 0
-    rows = [("NAME", "FROM", "TRUST", "WHAT")] if found.skills or found.changed else []
-    for skill in (*found.skills, *found.changed):
+    rows = [("NAME", "FROM", "TRUST", "WHAT")] if catalogue.skills or catalogue.changed else []
+    for skill in (*catalogue.skills, *catalogue.changed):
         about = one_line(spelt(skill.description), 80)
         rows.append((spelt(skill.name), skill.place, _standing(records, skill), about))
     for line in table(rows):
         put(line)
     if not rows:
         put("no skills: give a folder, or put some into ~/.agents/skills")
-    for remark in found.diagnostics:
+    for remark in catalogue.diagnostics:
         put(spelt(str(remark)))
-    for failed in found.failures:
+    for failed in catalogue.failures:
         put(spelt(f"{failed.reference}: {failed.reason}"))
     return 0
 
@@ -100,10 +102,12 @@ def show(args: argparse.Namespace) -> int:
 
     if not args.more:
         raise UsageError("'skills show' takes the name of a skill; 'windlass skills list' lists them")
-    found = _found(args, args.more[1:])
-    skill = next((each for each in (*found.skills, *found.changed) if args.more[0] in (each.name, str(each.key))), None)
+    catalogue = _found(args, args.more[1:])
+    skill = next(
+        (each for each in (*catalogue.skills, *catalogue.changed) if args.more[0] in (each.name, str(each.key))), None
+    )
     if skill is None:
-        there = ", ".join(each.name for each in found.skills) or "none"
+        there = ", ".join(each.name for each in catalogue.skills) or "none"
         raise UsageError(f"no skill {args.more[0]!r}: there are {there}")
     if args.json:
         tell_json(_as_json(skill) | {"instructions": skill.instructions})
@@ -179,11 +183,11 @@ def _at(folder: str, args: argparse.Namespace) -> list[Skill]:
 
     real = os.path.realpath(folder)
     inside = os.path.exists(os.path.join(real, "SKILL.md"))
-    found = _found(args, [os.path.dirname(real), real] if inside else [real])
-    there = [*found.skills, *found.changed]
+    catalogue = _found(args, [os.path.dirname(real), real] if inside else [real])
+    there = [*catalogue.skills, *catalogue.changed]
     chosen = [each for each in there if each.folder == real or os.path.dirname(each.folder) == real]
     if not chosen:
-        why = "; ".join(str(each) for each in found.diagnostics) or "it holds no SKILL.md"
+        why = "; ".join(str(each) for each in catalogue.diagnostics) or "it holds no SKILL.md"
         raise UsageError(f"no skill in {folder!r}: {why}")
     return chosen
 

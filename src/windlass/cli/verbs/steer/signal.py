@@ -46,12 +46,12 @@ def payload(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     try:
-        found = json.loads(text)
+        body = json.loads(text)
     except ValueError as error:
         raise UsageError(f"--data is no JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(body, dict):
         raise UsageError(f'--data is an object such as \'{{"status": "red"}}\', not {text[:80]}')
-    return found
+    return body
 
 
 async def signal(args: argparse.Namespace, store: Store, key: Key) -> int:

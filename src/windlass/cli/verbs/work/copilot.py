@@ -63,8 +63,9 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(serve(args))
 
 
-def agents_of(args: argparse.Namespace) -> list[Agent]:
-    """The agents of files, else one that the options describe. Raises `UsageError` for a file without any."""
+def agents_of(args: argparse.Namespace, name: str = NAME) -> list[Agent]:
+    """The agents of files, else one of this name that the options describe. Raises `UsageError` for a file without
+    any."""
     from windlass.cli import coding_agent
     from windlass.runtime.api.agent import Agent
 
@@ -74,8 +75,8 @@ def agents_of(args: argparse.Namespace) -> list[Agent]:
         return agents_of_files(args.files)
     if args.tools:
         policy, told = coding_agent.coding_policy(), coding_agent.INSTRUCTIONS
-        return [Agent(NAME, model=args.model, tools=coding_agent.TOOLS, policy=policy, instructions=told)]
-    return [Agent(NAME, model=args.model)]
+        return [Agent(name, model=args.model, tools=coding_agent.TOOLS, policy=policy, instructions=told)]
+    return [Agent(name, model=args.model)]
 
 
 async def serve(args: argparse.Namespace) -> int:

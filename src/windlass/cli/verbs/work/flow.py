@@ -32,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mermaid", action="store_true", help="print a diagram as Mermaid text")
     parser.add_argument("--svg", action="store_true", help="print a diagram as SVG")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    options.add_workspace(parser)
     options.add_store(parser)
 
 
@@ -67,7 +68,8 @@ def loaded(args: argparse.Namespace) -> Flow:
 
 def check(args: argparse.Namespace, flow: Flow) -> int:
     """Says what a workflow does. One that cannot be carried out was refused before, with what is wrong."""
-    from windlass.cli.screen import flow_lines, tables
+    from windlass.cli.screen import tables
+    from windlass.cli.screen.graphs import flow_lines
     from windlass.cli.screen.number_words import plural
     from windlass.cli.terminal.text import put, tell_json
     from windlass.cli.terminal.visible_text import spelt
@@ -83,10 +85,12 @@ def check(args: argparse.Namespace, flow: Flow) -> int:
 
 async def carry_out(args: argparse.Namespace, flow: Flow) -> int:
     """Carries a workflow out: a line for each node as it comes and goes, then what it gave."""
+    import os
+
     import windlass
 
     async with windlass.open(options.place_to_write(args), agents=[flow], tenant=args.tenant, take_up=False) as runtime:
-        begun = await runtime.flow(flow, args.id, input=_input(args.input))
+        begun = await runtime.flow(flow, args.id, input=_input(args.input), workspace=os.curdir, trusted=args.trust)
         await try_keys_again(begun)
         if not args.json:
             await tell_progress(begun, flow)
@@ -109,7 +113,7 @@ async def tell_progress(begun: FlowRun, flow: Flow) -> None:
     """Says what becomes of each node from now on; how far it had got before is said in one line."""
     import sys
 
-    from windlass.cli.screen.flow_lines import ENDED, Progress
+    from windlass.cli.screen.graphs.flow_lines import ENDED, Progress
     from windlass.cli.terminal.text import put
     from windlass.cli.terminal.visible_text import spelt
 
@@ -154,7 +158,7 @@ def _input(text: str | None) -> Any:
 def told(args: argparse.Namespace, begun: FlowRun, result: FlowResult, keys: list[str]) -> int:
     """Prints what came of a workflow; how it ended is the exit code."""
     from windlass.cli.exits import ASKED, FAILED, OK, SLEEPING
-    from windlass.cli.screen.flow_lines import as_text
+    from windlass.cli.screen.graphs.flow_lines import as_text
     from windlass.cli.terminal.text import tell, tell_json
     from windlass.cli.terminal.visible_text import visible
 
@@ -202,7 +206,8 @@ def show_file(args: argparse.Namespace, flow: Flow) -> int:
 async def show_session(args: argparse.Namespace) -> int:
     """Shows how far a workflow in the store has got."""
     from windlass.cli import stores
-    from windlass.cli.screen import flow_lines, tables
+    from windlass.cli.screen import tables
+    from windlass.cli.screen.graphs import flow_lines
     from windlass.cli.terminal.text import put, tell_json
     from windlass.cli.terminal.visible_text import spelt
     from windlass.events.errors import UsageError

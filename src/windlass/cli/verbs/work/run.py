@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", metavar="PROMPT", nargs="*", help="what to do (else standard input)")
     parser.add_argument("--session", metavar="ID", help="which session: resumed if it exists, else created")
     options.add_attach(parser, "give the model this with the prompt")
-    parser.add_argument("--quiet", action="store_true", help="print the model's text only")
+    parser.add_argument("--quiet", action="store_true", help="print the model's text only, of answers that are whole")
     parser.add_argument(
         "--json", action="store_true", help="print the result as JSON; the model's text goes to standard error"
     )
@@ -94,7 +94,7 @@ async def perform(args: argparse.Namespace, said: PromptBody) -> int:
     from windlass.cli.prompt_input import title_of
     from windlass.cli.screen.attachments import attachment_lines
     from windlass.cli.screen.live_printer import Narrator
-    from windlass.cli.shell_lines import jobs_left
+    from windlass.cli.shell_lines import children_left, jobs_left
     from windlass.cli.terminal.interview import Interviewer
     from windlass.cli.terminal.keyboard import Keyboard, is_interactive
 
@@ -119,10 +119,12 @@ async def perform(args: argparse.Namespace, said: PromptBody) -> int:
                 result = await work(session, before.state, said, narrator, asked, interruption)
                 if options.url_of(args) and asked is not None:
                     result = await asked_on(session, narrator, asked, result)
-            left = len((await session.state()).jobs.open)
+            left = await session.state()
     narrator.rest()
-    if left:
-        narrator.note(jobs_left(left, session.session_id, args), "yellow")
+    if left.jobs.open:
+        narrator.note(jobs_left(len(left.jobs.open), session.session_id, args), "yellow")
+    if left.children.open and not left.active:
+        narrator.note(children_left(len(left.children.open), session.session_id, args), "yellow")
     return farewell(result, session.session_id, args, narrator, time.monotonic() - begun)
 
 
@@ -306,12 +308,30 @@ async def go_on(session: Session, narrator: Narrator, asked: Interviewer | None,
 
     await session.runtime.drive(session.session_id)
     await session.wait_idle()
+    await go_on_below(session)
     state = await session.state()
     if asked is not None and await session.runtime.host.views.asked(session.key):
         await answer_open(session, asked, narrator.note)
     elif state.run.resumable and not something_open(state) and happened_nothing(before, state):
         await session.wake()
     await session.wait_idle()
+    await go_on_below(session)
+
+
+async def go_on_below(session: Session) -> None:
+    """Has children in the background do what they are owed, such as what was approved when nobody drove them, and the
+    session read how they ended. A server does so by itself."""
+    runtime, tried = session.runtime, set[str]()
+    while runtime.host.elsewhere is None:
+        below = [one for one in await session.processes() if one.depth and one.state in ("ready", "running")]
+        owed = [one.session for one in below if one.session not in tried]
+        if not owed:
+            return
+        for name in owed:
+            tried.add(name)
+            await runtime.drive(name)
+        await runtime.drive(session.session_id)
+        await session.wait_idle()
 
 
 def happened_nothing(before: State, after: State) -> bool:

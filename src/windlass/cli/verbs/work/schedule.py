@@ -19,6 +19,7 @@ EXAMPLES = """examples:
   windlass schedule add pulse --agent report.py:reporter --every 60 --to march --signal pulse
   windlass schedule list
   windlass schedule show nightly
+  windlass schedule diagram nightly --svg       its plan, the times that come next and what they begin, drawn
   windlass schedule pause nightly               so do resume, remove and run-now
   windlass schedule serve --agent report.py:reporter       drives schedules and what they begin, until stopped
 
@@ -34,10 +35,11 @@ LOOK_S = 2.0
 def configure(parser: argparse.ArgumentParser) -> None:
     """Describes the verb."""
     parser.epilog = EXAMPLES
-    parser.add_argument("action", choices=("add", "list", "show", *STEERED, "serve"), help="what to do")
+    parser.add_argument("action", choices=("add", "list", "show", "diagram", *STEERED, "serve"), help="what to do")
     parser.add_argument("session", nargs="?", default="", metavar="NAME", help="the schedule")
     options.add_store(parser)
     options.add_wait(parser)
+    parser.add_argument("--svg", action="store_true", help="of diagram: draw it as SVG, and not as Mermaid text")
     group = parser.add_argument_group("add")
     group.add_argument("--cron", metavar="EXPR", help="when, in five fields as cron has them")
     group.add_argument("--every", type=float, metavar="S", help="or again and again, every so many seconds")
@@ -62,7 +64,8 @@ def run(args: argparse.Namespace) -> int:
         from windlass.cli.stores import on_session
 
         return on_session(args, steer)
-    return asyncio.run({"add": add, "list": listed, "show": show, "serve": serve}[args.action](args))
+    verbs = {"add": add, "list": listed, "show": show, "diagram": diagram, "serve": serve}
+    return asyncio.run(verbs[args.action](args))
 
 
 async def steer(args: argparse.Namespace, store: Store, key: Key) -> int:
@@ -182,6 +185,22 @@ async def show(args: argparse.Namespace) -> int:
     put(f"what       {spelt(plan.signal or plan.prompt)} -> {spelt(plan.session or 'a new session each time')}")
     put(f"policies   misfire {plan.misfire}, overlap {plan.overlap}")
     put(f"so far     {here.begun} begun, {here.skipped} skipped; last in {spelt(here.last or '-')}")
+    return 0
+
+
+async def diagram(args: argparse.Namespace) -> int:
+    """Draws it."""
+    from windlass.cli import stores
+    from windlass.cli.terminal.text import put
+    from windlass.runtime.schedules import diagrams
+    from windlass.runtime.streams.log_reader import LogReader
+
+    async with stores.opened(args) as store:
+        key = await stores.session_key(store, args)
+        here = (await LogReader(store).fold(key)).state.schedule
+    plan, draw = check_schedule(key, here), diagrams.svg if args.svg else diagrams.mermaid
+    for line in draw(key.session, plan, stores.now_ms(), status=here.status, last=here.last).splitlines():
+        put(line)
     return 0
 
 

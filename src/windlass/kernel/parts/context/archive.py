@@ -14,7 +14,7 @@ import msgspec
 from windlass.events.context import ContextArchived, ContextPagedIn, ContextPagedOut
 from windlass.events.errors import Refused
 from windlass.events.sessions import SessionForked
-from windlass.events.values.specs import ItemRef
+from windlass.events.values.setup import ItemRef
 from windlass.kernel.effects import PageOut
 from windlass.kernel.part import Part, Row
 from windlass.kernel.parts.context import history

@@ -39,7 +39,7 @@ from windlass.events.sessions import SessionRewound
 from windlass.events.turns import ModelReplied
 from windlass.events.values.blocks import Value
 from windlass.events.values.failures import Failure
-from windlass.events.values.specs import ItemRef
+from windlass.events.values.setup import ItemRef
 from windlass.kernel.part import Decisions, Part, Row, Why
 from windlass.kernel.parts import budgets, output, queue, requests, retries, runs
 from windlass.kernel.phases import RESTING, WORKING, Asleep, BackingOff, Compacting

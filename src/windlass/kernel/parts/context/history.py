@@ -16,7 +16,7 @@ from windlass.events.context import PinsChanged
 from windlass.events.errors import Refused
 from windlass.events.runs import RunStarted
 from windlass.events.sessions import ContentErased, RewindReceived, SessionRewound, SessionStarted
-from windlass.events.values.specs import ItemRef
+from windlass.events.values.setup import ItemRef
 from windlass.kernel.part import Decisions, Part, Row
 from windlass.kernel.parts import queue, skills
 from windlass.kernel.parts.context import compaction, prefix
@@ -174,6 +174,11 @@ def check_pins(state: State, change: ChangePins) -> None:
 
 
 def check_rewind(state: State, fact: RewindReceived) -> None:
+    if state.turn.open:
+        # What its calls give would have no call to stand behind.
+        raise Refused(
+            "busy", "the session rests in the middle of a turn, behind a call that is open: interrupt it first"
+        )
     if fact.to_seq > state.seq:
         raise Refused("not_there", f"the log ends at {state.seq}")
     if any(ref.seq > fact.to_seq for ref in fact.restored):

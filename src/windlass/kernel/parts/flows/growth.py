@@ -14,9 +14,10 @@ from windlass.events.errors import Refused
 from windlass.events.trees.growth import NodesAdded, NodesReceived
 from windlass.events.values.graphs import FlowNode
 from windlass.kernel.part import Decisions, Part, Row
-from windlass.kernel.parts import children, queue, runs
-from windlass.kernel.parts.flows import nodes
+from windlass.kernel.parts import queue, runs
+from windlass.kernel.parts.flows import node_graph, nodes
 from windlass.kernel.parts.tools import labels
+from windlass.kernel.parts.trees import child_side
 from windlass.kernel.phases import STARTED, Asked, Asleep
 
 if TYPE_CHECKING:
@@ -28,14 +29,14 @@ PROBLEMS_SHOWN_MAX = 20
 
 def submitter(state: State, fact: NodesReceived) -> str:
     """The node at work whose child session adds nodes; empty if a person does."""
-    return state.flow.calls.get(children.origin_of(fact.session), "") if fact.session else ""
+    return state.flow.calls.get(child_side.origin_of(fact.session), "") if fact.session else ""
 
 
 def quarantined(state: State, fact: NodesReceived) -> bool:
     """Whether whoever adds nodes may only read: what they have done may only read then, too."""
     if state.labels.quarantined:
         return True
-    child = state.children.open.get(children.origin_of(fact.session)) if fact.session else None
+    child = state.children.open.get(child_side.origin_of(fact.session)) if fact.session else None
     return child is not None and child.quarantine
 
 
@@ -53,10 +54,10 @@ def nodes_received(state: State, fact: NodesReceived) -> None:
         labels.meet(state, fact.labels, fact.session)
     reads = quarantined(state, fact)
     new = [msgspec.structs.replace(node, quarantine=True) if reads else node for node in fact.nodes]
-    nodes.add(flow, new)
-    needed = {name for node in new for name in nodes.waited_for(node)}
+    node_graph.add(flow, new)
+    needed = {name for node in new for name in node_graph.waited_for(node)}
     last = [node.name for node in new if node.name not in needed]
-    nodes.put_before(flow, last, fact.before)
+    node_graph.put_before(flow, last, fact.before)
 
 
 # --- when, and what follows ---------------------------------------------------------------------------------------
@@ -67,8 +68,10 @@ def check_received(state: State, fact: NodesReceived) -> None:
     flow, settings = state.flow, state.setup.settings
     if flow.graph is None or not flow.input_seq:
         raise Refused("no_flow", f"{state.session_id!r} is no workflow that has begun")
-    if nodes.over(flow) and not nodes.failed(flow):
+    if node_graph.over(flow) and not node_graph.failed(flow):
         raise Refused("flow_over", f"the workflow {state.session_id!r} has run: nothing can be added to it")
+    if nodes.cancelled(state):
+        raise Refused("flow_over", f"the workflow {state.session_id!r} was cancelled: nothing can be added to it")
     if fact.session and not submitter(state, fact):
         raise Refused("stale", "the node that adds these is not at work any more")
     if len(fact.nodes) > settings.nodes_added_max:
@@ -77,9 +80,9 @@ def check_received(state: State, fact: NodesReceived) -> None:
     if len(fact.nodes) > left(state):
         told = f"{len(fact.nodes)} nodes, and {left(state)} more may be added (nodes_max {settings.nodes_max})"
         raise Refused("quota", f"{told}: add fewer, or do with those that are there")
-    found = list(problems(flow, fact, reads=quarantined(state, fact)))
-    if found:
-        raise Refused("bad_nodes", "\n".join(found[:PROBLEMS_SHOWN_MAX]))
+    mistakes = list(problems(flow, fact, reads=quarantined(state, fact)))
+    if mistakes:
+        raise Refused("bad_nodes", "\n".join(mistakes[:PROBLEMS_SHOWN_MAX]))
 
 
 def problems(flow: Flow, fact: NodesReceived, *, reads: bool) -> Iterator[str]:
@@ -104,7 +107,7 @@ def problems(flow: Flow, fact: NodesReceived, *, reads: bool) -> Iterator[str]:
 def _node(flow: Flow, node: FlowNode, new: dict[str, FlowNode], behind: set[str]) -> Iterator[str]:
     if node.name in flow.nodes:
         yield "there is a node of this name: give it another one"
-    for name in nodes.waited_for(node):
+    for name in node_graph.waited_for(node):
         if name not in flow.nodes and name not in new:
             yield f"it needs {name!r}, which is no node"
         elif name in behind:
@@ -113,7 +116,7 @@ def _node(flow: Flow, node: FlowNode, new: dict[str, FlowNode], behind: set[str]
         for name in names:
             if name not in new:
                 yield f"it leads to {name}: a new classifier chooses among new nodes"
-            elif node.name not in nodes.waited_for(new[name]):
+            elif node.name not in node_graph.waited_for(new[name]):
                 yield f"it leads to {name}, which does not need it: add it to its needs"
 
 
@@ -130,7 +133,7 @@ def downstream(flow: Flow, before: tuple[str, ...]) -> set[str]:
 
 
 def _circles(new: dict[str, FlowNode]) -> Iterator[str]:
-    waiting = {name: {need for need in nodes.waited_for(node) if need in new} for name, node in new.items()}
+    waiting = {name: {need for need in node_graph.waited_for(node) if need in new} for name, node in new.items()}
     while free := [name for name, needs in waiting.items() if not needs]:
         for name in free:
             del waiting[name]

@@ -13,7 +13,7 @@ from windlass.events.trees.growth import MilestoneAdvanced, MilestoneBlocked
 from windlass.kernel.part import Decisions, Part
 
 if TYPE_CHECKING:
-    from windlass.kernel.parts.flows.nodes import Node
+    from windlass.kernel.parts.flows.node_graph import Node
     from windlass.kernel.state import State
 
 

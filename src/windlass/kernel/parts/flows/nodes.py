@@ -14,7 +14,7 @@ pure functions; here it is only counted, started, tried again and closed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -37,12 +37,14 @@ from windlass.events.trees.flows import (
     NodeStopped,
 )
 from windlass.events.values.graphs import FlowGraph, FlowNode
-from windlass.events.values.ids import call_id, timer_id
+from windlass.events.values.ids import call_id, child_task_id, timer_id
 from windlass.kernel.effects import ComputeNode
 from windlass.kernel.part import Decisions, Misfit, Open, Part, Row, Why
 from windlass.kernel.parts import runs, timers
+from windlass.kernel.parts.flows import node_graph
+from windlass.kernel.parts.flows.node_graph import Node
 from windlass.kernel.parts.tools import gate
-from windlass.kernel.phases import STARTED, WORKING
+from windlass.kernel.phases import STARTED, WORKING, Idle
 
 if TYPE_CHECKING:
     from windlass.kernel.parts.tools.calls import Call
@@ -52,61 +54,15 @@ ROUNDS_MAX = 64
 """How often a node may make calls in one attempt, whatever its kind."""
 CALLS_MAX = 256
 """How many calls a node may make at once."""
+CAUSE_CHARS_MAX = 500
+"""How much is kept of why a call of a node did not end well."""
 DIRECT = ("spawn", "tool")
 """Kinds whose output is what their one call gave, unless it must fit a schema."""
 NOT_TAKEN: frozenset[type[Fact]] = frozenset(
     {PromptReceived, QueueEdited, SignalReceived, CallReceived, CompactReceived, UndoReceived, RewindReceived}
 )
 """What is said to an agent, and means nothing to a workflow."""
-
-Status = Literal[
-    "waiting",
-    "ready",
-    "computing",
-    "working",
-    "returned",
-    "pausing",
-    "done",
-    "failed",
-    "skipped",
-    "pruned",
-    "cancelled",
-]
-AT_WORK = ("computing", "working", "returned")
-STOPPABLE = ("pausing", *AT_WORK)
-AGAIN = ("failed", "skipped", "cancelled")
-"""Ends that are open again if somebody has the workflow go on."""
-
-
-class Node(msgspec.Struct, kw_only=True, gc=False):
-    """One node, and how far it has got."""
-
-    name: str
-    wanted_by: list[str] = []
-    """Those that need it, or wait for it."""
-    undecided: int = 0
-    """How many of those that it waits for have not ended."""
-    good: int = 0
-    """How many of those that it needs are done."""
-    bad: int = 0
-    """How many of those that it needs did not end well, or were never begun."""
-    left_out: int = 0
-    """How many of those that it needs were left out."""
-    status: Status = "waiting"
-    attempt: int = 0
-    round: int = 0
-    open: dict[str, int] = {}
-    """The calls without a result, each with its place in the round."""
-    results: list[list[int]] = []
-    """Where the results of its calls are: by round, in call order."""
-    ok: bool = True
-    """Whether all is well with this attempt so far."""
-    output_seq: int | None = None
-    branch: str = ""
-    reason: str = ""
-    closed: bool = False
-    """Whether it is a gate that lets nothing pass."""
-    timer_id: str = ""
+STOPPABLE = ("pausing", *node_graph.AT_WORK)
 
 
 class Flow(msgspec.Struct, kw_only=True, gc=False):
@@ -142,124 +98,20 @@ class Flow(msgspec.Struct, kw_only=True, gc=False):
     """The node because of which everything is to stop."""
 
 
-# --- the graph ----------------------------------------------------------------------------------------------------
-
-
-def waited_for(spec: FlowNode) -> tuple[str, ...]:
-    return (*spec.needs, *spec.optional)
-
-
-def add(flow: Flow, specs: Iterable[FlowNode]) -> None:
-    """Puts nodes into the graph; what they wait for is there already, or comes with them."""
-    new = list(specs)
-    for spec in new:
-        flow.specs[spec.name] = spec
-        flow.nodes[spec.name] = Node(name=spec.name)
-        if spec.kind == "phase":
-            flow.phases.append(spec.name)
-    for spec in new:
-        for name in waited_for(spec):
-            flow.nodes[name].wanted_by.append(spec.name)
-    flow.open += len(new)
-    flow.unbegun += len(new)
-    for spec in new:
-        look_at(flow, flow.nodes[spec.name])
-
-
-def put_before(flow: Flow, new: list[str], names: Iterable[str]) -> None:
-    """Nodes that have not begun wait for new ones, too."""
-    for name in names:
-        spec = flow.specs[name]
-        flow.specs[name] = msgspec.structs.replace(spec, needs=(*spec.needs, *new))
-        for other in new:
-            flow.nodes[other].wanted_by.append(name)
-        look_at(flow, flow.nodes[name])
-
-
-def look_at(flow: Flow, node: Node) -> None:
-    """Counts anew what a node that has not begun waits for, and says what that comes to."""
-    spec = flow.specs[node.name]
-    ends = [flow.nodes[name].status for name in spec.needs]
-    node.good = ends.count("done")
-    node.left_out = ends.count("pruned")
-    node.bad = sum(end in AGAIN for end in ends)
-    node.undecided = len(ends) - node.good - node.left_out - node.bad
-    node.undecided += sum(flow.nodes[name].status in UNDECIDED for name in spec.optional)
-    judge(flow, node, spec)
-
-
-UNDECIDED = ("waiting", "ready", "pausing", *AT_WORK)
-
-
-def judge(flow: Flow, node: Node, spec: FlowNode) -> None:
-    """Whether a node that waits may begin, or never will."""
-    if node.status != "waiting":
-        return
-    needs = len(spec.needs)
-    wanted = needs if spec.quorum is None else spec.quorum
-    blocked = any(flow.nodes[name].closed for name in spec.needs) if node.left_out else False
-    if blocked or (needs and node.left_out == needs):
-        flow.falling[node.name] = "pruned"
-    elif spec.quorum is None:
-        if node.bad:
-            flow.falling[node.name] = "skipped"
-        elif node.undecided == 0:
-            be_ready(flow, node)
-    elif node.good >= wanted:
-        be_ready(flow, node)
-    elif needs - node.bad - node.left_out < wanted:
-        flow.falling[node.name] = "skipped"
-
-
-def be_ready(flow: Flow, node: Node) -> None:
-    node.status = "ready"
-    flow.ready.append(node.name)
-
-
-def decided(flow: Flow, ended: Node) -> None:
-    """Tells those that wait for a node how it ended."""
-    for name in ended.wanted_by:
-        node, spec = flow.nodes[name], flow.specs[name]
-        node.undecided -= 1
-        if ended.name in spec.needs:
-            node.good += ended.status == "done"
-            node.left_out += ended.status == "pruned"
-            node.bad += ended.status in AGAIN
-        judge(flow, node, spec)
-    if ended.status == "done" and ended.branch:
-        branches = flow.specs[ended.name].branches
-        taken = branches.get(ended.branch, ())
-        for label, names in branches.items():
-            for name in names:
-                if label != ended.branch and name not in taken and flow.nodes[name].status in ("waiting", "ready"):
-                    flow.falling[name] = "pruned"
-
-
-def over(flow: Flow) -> bool:
-    """Whether every node has come to its end."""
-    return flow.open == 0
-
-
-def failed(flow: Flow) -> list[Node]:
-    """The nodes that the workflow was there for and that did not end well."""
-    assert flow.graph is not None
-    wanted = flow.graph.results or [name for name, node in flow.nodes.items() if not node.wanted_by]
-    return [flow.nodes[name] for name in wanted if flow.nodes[name].status in AGAIN]
-
-
-def current(flow: Flow) -> FlowGraph:
-    """The graph with all that was added to it."""
-    assert flow.graph is not None
-    return msgspec.structs.replace(flow.graph, nodes=tuple(flow.specs.values()))
-
-
-def locks(flow: Flow) -> dict[str, str]:
-    """The tools that may not be used yet, each with the phase that unlocks it."""
-    shut = [name for name in flow.phases if flow.nodes[name].status != "done"]
-    return {tool: name for name in shut for tool in flow.specs[name].unlocks}
+def cancelled(state: State) -> bool:
+    """Whether somebody stopped the workflow for good, so that what has not ended never will."""
+    flow, run = state.flow, state.run
+    return bool(run.run_id) and isinstance(state.phase, Idle) and not run.resumable and not node_graph.over(flow)
 
 
 # --- verbs --------------------------------------------------------------------------------------------------------
+
+
+def failed_below(state: State, call: str, cause: str) -> None:
+    """What a node called did not end well, and this is why."""
+    name = state.flow.calls.get(call)
+    if name is not None:
+        state.flow.nodes[name].cause = cause
 
 
 def call_requested(state: State, node: str, call: str, ordinal: int) -> None:
@@ -308,7 +160,7 @@ def leave(state: State, node: Node) -> None:
         flow.deadlines.pop(node.timer_id, None)
         flow.pauses.pop(node.timer_id, None)
         node.timer_id = ""
-    if node.status in AT_WORK:
+    if node.status in node_graph.AT_WORK:
         flow.at_work -= 1
     else:
         flow.unbegun -= 1
@@ -318,14 +170,23 @@ def leave(state: State, node: Node) -> None:
 
 
 def session_started(state: State, event: SessionStarted) -> None:
-    graph = event.setup.flow
-    if graph is not None:
-        state.flow = Flow(graph=graph)
-        add(state.flow, graph.nodes)
+    begun = event.setup.flow
+    if begun is not None:
+        state.flow = Flow(graph=begun)
+        node_graph.add(state.flow, begun.nodes)
 
 
 def flow_received(state: State, event: FlowReceived) -> None:
-    runs.join(state, event.command_id)
+    flow_begun(state, event.command_id)
+
+
+def task_received(state: State, event: PromptReceived) -> None:
+    """A workflow that is a child has its task as its input."""
+    flow_begun(state, event.command_id)
+
+
+def flow_begun(state: State, command_id: str) -> None:
+    runs.join(state, command_id)
     if not state.flow.input_seq:
         state.flow.input_seq = state.seq
 
@@ -339,7 +200,7 @@ def node_started(state: State, event: NodeStarted) -> None:
     flow.at_work += 1
     flow.unbegun -= 1
     node.status, node.attempt, node.round = "computing", event.attempt, 0
-    node.results, node.ok, node.output_seq, node.reason = [], True, None, ""
+    node.results, node.ok, node.output_seq, node.reason, node.cause = [], True, None, "", ""
     if event.expires_ms is not None:
         node.timer_id = timer_id(state.seq)
         flow.deadlines[node.timer_id] = event.node
@@ -376,7 +237,7 @@ def pause_over(state: State, event: TimerFired | TimerCancelled) -> None:
     paused = state.flow.pauses.pop(event.timer_id, None)
     if paused is not None:
         state.flow.nodes[paused].timer_id = ""
-        be_ready(state.flow, state.flow.nodes[paused])
+        node_graph.be_ready(state.flow, state.flow.nodes[paused])
 
 
 def node_retried(state: State, event: NodeRetried) -> None:
@@ -402,12 +263,12 @@ def start_over(state: State, node: Node) -> None:
     """A node that was at work waits for its turn again."""
     leave(state, node)
     state.flow.unbegun += 1
-    be_ready(state.flow, node)
+    node_graph.be_ready(state.flow, node)
 
 
 def node_finished(state: State, event: NodeFinished) -> None:
     flow, node = state.flow, state.flow.nodes[event.node]
-    if node.status not in UNDECIDED:
+    if node.status not in node_graph.UNDECIDED:
         raise Misfit(f"{event.node} is {node.status}")
     leave(state, node)
     flow.falling.pop(event.node, None)
@@ -416,7 +277,7 @@ def node_finished(state: State, event: NodeFinished) -> None:
     node.branch, node.reason = event.branch, event.reason
     if event.status == "failed" and flow.graph is not None and flow.graph.on_failure == "stop":
         flow.stops = flow.stops or event.node
-    decided(flow, node)
+    node_graph.decided(flow, node)
 
 
 def run_started(state: State, event: RunStarted) -> None:
@@ -426,14 +287,14 @@ def run_started(state: State, event: RunStarted) -> None:
         return
     flow.stops = ""
     flow.falling = {}
-    again = [node for node in flow.nodes.values() if node.status in AGAIN]
+    again = [node for node in flow.nodes.values() if node.status in node_graph.AGAIN]
     for node in again:
         node.status = "waiting"
     flow.open += len(again)
     flow.unbegun += len(again)
     for node in flow.nodes.values():
         if node.status == "waiting":
-            look_at(flow, node)
+            node_graph.look_at(flow, node)
 
 
 # --- when, and what follows ---------------------------------------------------------------------------------------
@@ -441,16 +302,26 @@ def run_started(state: State, event: RunStarted) -> None:
 
 def check_fact(state: State, fact: Fact) -> None:
     """Raises `Refused` for what is said to a workflow as if it were an agent."""
+    if isinstance(fact, PromptReceived) and is_task(state, fact):
+        return
     if type(fact) in NOT_TAKEN:
         told = f"{state.session_id!r} is a workflow and has no conversation: start, interrupt, wake or cancel it"
         raise Refused("a_flow", told)
+
+
+def is_task(state: State, fact: PromptReceived) -> bool:
+    """Whether a prompt is the task of a workflow that is a child, and has not begun."""
+    own = state.parent_id is not None and fact.command_id == child_task_id(state.session_id)
+    return own and not state.flow.input_seq
 
 
 def check_received(state: State, fact: FlowReceived) -> None:
     flow = state.flow
     if flow.graph is None:
         raise Refused("no_flow", f"{state.session_id!r} is no workflow")
-    if over(flow) and not failed(flow):
+    if state.parent_id is not None and state.run.run_id and isinstance(state.phase, Idle):
+        raise Refused("ended", "this child session has ended, and its budget with it: fork it to go on from here")
+    if node_graph.over(flow) and not node_graph.failed(flow):
         raise Refused("flow_over", f"the workflow {state.session_id!r} has run: start another one under another id")
     if not flow.input_seq and fact.body is None:
         raise Refused("no_content", "a workflow needs its input")
@@ -520,6 +391,25 @@ def opens(state: State) -> Iterator[Open]:
         yield Open(kind="node", open_id=name, by="us", seq=seq)
 
 
+NAMED_MAX = 3
+"""How many failed nodes are named where one line says how a workflow stands."""
+
+
+def stands(state: State) -> str:
+    """How many of its nodes have ended; and if that is all there will be, how it came to that."""
+    flow = state.flow
+    if flow.graph is None:
+        return ""
+    count = f"{len(flow.nodes) - flow.open} of {len(flow.nodes)} nodes ended"
+    if not isinstance(state.phase, Idle):
+        return count
+    if cancelled(state):
+        return f"cancelled, {count}"
+    names = [node.name for node in node_graph.failed(flow)] if node_graph.over(flow) else []
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return f"{count}, without {', '.join(names[:NAMED_MAX])}{more}" if names else count
+
+
 PART = Part(
     name="nodes",
     facts={
@@ -542,4 +432,5 @@ PART = Part(
     stop=stop,
     owes=owes,
     opens=opens,
+    stands=stands,
 )

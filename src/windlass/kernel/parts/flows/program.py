@@ -14,11 +14,11 @@ from windlass.events.trees.flows import NodeFinished, NodeRetried, NodeStarted
 from windlass.events.values.failures import failure
 from windlass.kernel.part import Decisions
 from windlass.kernel.parts import asks, runs
-from windlass.kernel.parts.flows import milestones, nodes
-from windlass.kernel.parts.tools import calls
+from windlass.kernel.parts.flows import milestones, node_graph
+from windlass.kernel.parts.tools import open_calls
 
 if TYPE_CHECKING:
-    from windlass.kernel.parts.flows.nodes import Node
+    from windlass.kernel.parts.flows.node_graph import Node
     from windlass.kernel.state import State
 
 NAMED_MAX = 5
@@ -37,7 +37,7 @@ def go_on(state: State) -> Decisions:
             yield from end_attempt(state, flow.nodes[flow.returned[0]])
         elif flow.expired:
             yield from run_out(state, flow.nodes[flow.expired[0]])
-        elif flow.stops and nodes.over(flow):
+        elif flow.stops and node_graph.over(flow):
             break
         elif flow.stops:
             yield from stop_the_rest(state)
@@ -45,12 +45,20 @@ def go_on(state: State) -> Decisions:
             name, end = next(iter(flow.falling.items()))
             yield NodeFinished(node=name, status=end, reason=why_left_out(state, flow.nodes[name], end))
         else:
-            yield start(state, flow.nodes[flow.ready[0]])
+            yield begin(state, flow.nodes[flow.ready[0]])
 
 
 def may_start(state: State) -> bool:
     flow = state.flow
     return bool(flow.ready) and flow.graph is not None and flow.at_work < flow.graph.parallel_max
+
+
+def begin(state: State, node: Node) -> NodeStarted | NodeFinished:
+    """A node has its place. What a gate or a classifier has shut off since it was ready is left out."""
+    if not node_graph.barred(state.flow, node):
+        return start(state, node)
+    reason = why_left_out(state, node, "pruned")
+    return NodeFinished(node=node.name, status="pruned", attempt=node.attempt, reason=reason)
 
 
 def start(state: State, node: Node) -> NodeStarted:
@@ -71,7 +79,7 @@ def end_attempt(state: State, node: Node) -> Decisions:
             node=node.name, status="done", attempt=node.attempt, output_seq=node.output_seq, branch=node.branch
         )
     else:
-        yield from not_well(state, node, node.reason or "what it called did not end well")
+        yield from not_well(state, node, node.reason or node.cause or "what it called did not end well")
 
 
 def run_out(state: State, node: Node) -> Decisions:
@@ -104,22 +112,22 @@ def give_up(state: State, left: list[str]) -> Decisions:
             yield asks.withdrawn(ask, "superseded")
         if child is not None and not child.stopping:
             yield ChildStopped(child_id=child.child_id, call_id=name, how="cancel")
-        yield calls.given_up(state, call, "forced")
+        yield open_calls.given_up(state, call, "forced")
 
 
 def stop_the_rest(state: State) -> Decisions:
     """A node failed, and the workflow is to stop then."""
     flow, why = state.flow, f"{state.flow.stops} failed"
-    for node in [node for node in flow.nodes.values() if node.status in nodes.UNDECIDED]:
+    for node in [node for node in flow.nodes.values() if node.status in node_graph.UNDECIDED]:
         left = list(node.open)
-        end = "cancelled" if node.status in nodes.AT_WORK else "skipped"
+        end = "cancelled" if node.status in node_graph.AT_WORK else "skipped"
         yield NodeFinished(node=node.name, status=end, attempt=node.attempt, reason=why)  # type: ignore[arg-type]
         yield from give_up(state, left)
 
 
 def why_left_out(state: State, node: Node, end: str) -> str:
     """Which of those that it needs a node was left out for."""
-    wanted = ("pruned",) if end == "pruned" else nodes.AGAIN
+    wanted = ("pruned",) if end == "pruned" else node_graph.AGAIN
     needs = state.flow.specs[node.name].needs
     named = [name for name in needs if state.flow.nodes[name].status in wanted]
     if end == "pruned":
@@ -127,12 +135,20 @@ def why_left_out(state: State, node: Node, end: str) -> str:
     return f"it needs {', '.join(named[:NAMED_MAX])}"
 
 
+def why_failed(node: Node) -> str:
+    """Why a node failed, as deep down as it is known."""
+    return node.reason if node.reason == TIME_OVER or not node.cause else node.cause
+
+
 def finish(state: State) -> Decisions:
     """Every node has ended: so does the run."""
-    lost = nodes.failed(state.flow)
+    lost = node_graph.failed(state.flow)
     if not lost:
         yield runs.ended(state, RunCompleted, "completed")
         return
     named = "; ".join(f"{node.name}: {node.reason or node.status}" for node in lost[:NAMED_MAX])
     more = f" and {len(lost) - NAMED_MAX} more" if len(lost) > NAMED_MAX else ""
-    yield from runs.fail(state, "error", failure("node_failed", f"the workflow did not end well: {named}{more}"))
+    deeper = [node for node in node_graph.causes(state.flow) if node not in lost]
+    told = "; ".join(f"{node.name}: {why_failed(node)}" for node in deeper[:NAMED_MAX])
+    since = f", since {told}" if deeper else ""
+    yield from runs.fail(state, "error", failure("node_failed", f"the workflow did not end well: {named}{more}{since}"))

@@ -12,7 +12,7 @@ from windlass.events.trees.machines import MachineBody, MachineCreated
 from windlass.events.values.blocks import JsonObject, Value
 from windlass.events.values.machines import MachineSpec, MachineState
 from windlass.kernel.part import Decisions
-from windlass.kernel.parts.machines import program, states
+from windlass.kernel.parts.machines import loop_guard, program, states
 from windlass.kernel.parts.tools import kernel_tools
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from windlass.kernel.state import State
 
 STATES_MAX = 64
-LOOP_WARN = 5
-"""So many visits of one state: whoever enters it is told."""
 
 
 class CreateArgs(Value, frozen=True, kw_only=True):
@@ -92,8 +90,7 @@ def select_state(state: State, call: Call, args: SelectArgs) -> Decisions:
     yield from program.enter(
         state, args.state, "agent", base_seq=machine.base_seq, output_seq=machine.output_seq, body=body
     )
-    times = machine.entries.get(args.state, 0)
-    warning = f"; it has been entered {times} times: do you go in circles?" if times >= LOOP_WARN else ""
+    warning = loop_guard.warning(machine, args.state)
     yield kernel_tools.resolved(call, f"the machine is in state {args.state}{warning}")
 
 
@@ -114,9 +111,8 @@ def why_not(state: State, name: str) -> str | None:
             return f"{name} cannot follow {machine.current}: choose from {', '.join(allowed)}"
     if machine.status == "ended" and known[name].kind == "terminal":
         return f"the machine has ended: to have it begin again, choose a state that is no end, not {name}"
-    times = machine.entries.get(name, 0)
-    if times >= spec.visits_max and known[name].kind != "terminal":
-        return f"{name} was entered {times} times: the machine goes in circles. Choose another state, or an end"
+    if known[name].kind != "terminal" and (circles := loop_guard.in_circles(machine, name)):
+        return f"{circles}. Choose another state, or an end"
     return None
 
 

@@ -12,13 +12,11 @@ from windlass.events.trees.machines import MachineBody, MachineEnded, MachineLef
 from windlass.events.values.machines import ANY_STATE, MachineState
 from windlass.kernel.part import Decisions
 from windlass.kernel.parts.flows import program as flow
-from windlass.kernel.parts.machines import states
+from windlass.kernel.parts.machines import loop_guard, states
 
 if TYPE_CHECKING:
     from windlass.kernel.state import State
 
-CHOICES_MAX = 3
-"""How often the agent is told to choose before the machine fails."""
 NOT_MET = ("exit_code", "timeout")
 """What is said of a program that ran: it ended with another code, or not in time."""
 
@@ -48,16 +46,13 @@ def why_failed(state: State) -> str:
 def polled(state: State, spec: MachineState) -> Decisions:
     """One attempt of a poll is over."""
     machine = state.machine
-    assert machine.spec is not None
-    assert spec.every_ms is not None, "a poll says so"
+    if spec.every_ms is None:  # refused where a machine is defined
+        yield from end(state, "failed", f"the poll {machine.current} does not say how often")
+        return
     until_ms = state.now_ms + spec.every_ms
     if machine.ok:
-        quick = machine.quick.get(machine.current, 0) + 1 if not machine.slept else 0
-        if quick >= machine.spec.quick_polls_max:
-            told = (
-                f"the poll {machine.current} found at once what it waits for, {quick} times in a row: it tests nothing"
-            )
-            yield from end(state, "failed", told)
+        if untested := loop_guard.tests_nothing(machine):
+            yield from end(state, "failed", untested)
         else:
             yield from leave(state, well=True)
     elif machine.error not in NOT_MET:
@@ -140,10 +135,9 @@ def enter(
 ) -> Decisions:
     """Makes a state the current one. One that is entered by rule again and again ends the machine."""
     machine = state.machine
-    assert machine.spec is not None, "there is a machine"
-    spec, times = machine.states[name], machine.entries.get(name, 0)
-    if by == "rule" and times >= machine.spec.visits_max:
-        yield from end(state, "failed", f"it goes in circles: {name} was entered {times} times")
+    spec = machine.states[name]
+    if by == "rule" and (circles := loop_guard.in_circles(machine, name)):
+        yield from end(state, "failed", circles)
         return
     yield MachineMoved(
         state=name,
@@ -182,8 +176,3 @@ def replace(state: State) -> Decisions:
     )
     if left:
         yield from flow.give_up(state, [left])
-
-
-def remind(state: State) -> bool:
-    """Whether the agent is to be told once more to choose a state."""
-    return state.machine.reminders < CHOICES_MAX

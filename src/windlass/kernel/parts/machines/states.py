@@ -35,9 +35,10 @@ from windlass.events.values.ids import call_id, timer_id
 from windlass.events.values.machines import ANY_STATE, MachineSpec, MachineState
 from windlass.kernel.effects import ComputeState
 from windlass.kernel.part import Decisions, Misfit, Open, Part, Row, Why
-from windlass.kernel.parts import children, queue, runs, timers
+from windlass.kernel.parts import queue, runs, timers
 from windlass.kernel.parts.machines import program
 from windlass.kernel.parts.tools import gate
+from windlass.kernel.parts.trees import child_side
 from windlass.kernel.phases import STARTED, WORKING, Asked, Asleep, AwaitingTools, Between
 
 if TYPE_CHECKING:
@@ -153,10 +154,10 @@ def reminded(state: State) -> None:
 
 
 def turn_over(state: State) -> bool:
-    """Whether the turn that ends now set the machine going, so that the model is not called again for its calls."""
-    took_over = state.machine.took_over
+    """A turn ends that took the machine over: whether it set it going, so that the model is not called again for its
+    calls."""
     state.machine.took_over = False
-    return took_over and state.machine.status in OPEN
+    return state.machine.status in OPEN
 
 
 def next_wake_ms(state: State) -> int | None:
@@ -328,19 +329,26 @@ def machine_ended(state: State, event: MachineEnded) -> None:
 
 
 def check_received(state: State, fact: MachineReceived) -> None:
-    children.check_going_on(state, fact)
+    child_side.check_going_on(state, fact)
     spec = state.machine.spec or state.machine.given
     if spec is None:
         raise Refused("no_machine", f"{state.session_id!r} has no state machine: give its agent one, machine=...")
-    name = fact.state or spec.first
+    name = entered_first(state.machine, fact)
     known = [one.name for one in spec.states]
     if name not in known:
         raise Refused("unknown_state", f"the machine {spec.name!r} has no state {name!r}: it has {', '.join(known)}")
 
 
+def entered_first(machine: Machine, fact: MachineReceived) -> str:
+    """The state that a command names, else the one that the machine begins with."""
+    spec = machine.spec or machine.given
+    return fact.state or (spec.first if spec is not None else "")
+
+
 def on_received(state: State, fact: MachineReceived) -> Decisions:
     """A person, or code, says which state comes next."""
     seq, machine = state.seq, state.machine
+    name = entered_first(machine, fact)
     if not state.active:
         resumes = isinstance(state.phase, Asked | Asleep)
         yield from runs.begin(state, "machine", (fact.command_id,), continues=resumes)
@@ -348,9 +356,8 @@ def on_received(state: State, fact: MachineReceived) -> Decisions:
     if state.machine.spec is None:
         yield MachineCreated(by="person")
     machine = state.machine
-    assert machine.spec is not None, "it was created"
     base = seq if fact.body is not None else machine.base_seq
-    yield from program.enter(state, fact.state or machine.spec.first, "person", base_seq=base)
+    yield from program.enter(state, name, "person", base_seq=base)
 
 
 def check_computed(state: State, fact: MachineComputed) -> None:
@@ -421,6 +428,21 @@ def opens(state: State) -> Iterator[Open]:
         yield Open(kind="state", open_id=machine.current, by="us", seq=machine.moved_seq)
 
 
+STANDS = {"interrupted": "stopped in {}", "choosing": "in {}, to choose what follows"}
+"""How the machine stands in its state, if it is not at work there."""
+
+
+def stands(state: State) -> str:
+    """The state that the machine is in, or how it ended."""
+    machine = state.machine
+    if machine.status == "none":
+        return ""
+    if machine.status == "ended":
+        return f"machine {machine.outcome} in {machine.current}"
+    here = f"{machine.current} ({machine.states[machine.current].kind})" if machine.current in machine.states else "?"
+    return STANDS.get(machine.status, "in {}").format(here)
+
+
 PART = Part(
     name="states",
     facts={
@@ -445,4 +467,5 @@ PART = Part(
     stop=stop,
     owes=owes,
     opens=opens,
+    stands=stands,
 )

@@ -17,8 +17,8 @@ the call goes back to the beginning. However it ends, it is closed once, by the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal, assert_never
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -28,7 +28,6 @@ from windlass.events.hooks import HookRuled
 from windlass.events.questions import QuestionRequested
 from windlass.events.sessions import SessionResumed
 from windlass.events.tools.calls import (
-    CallBody,
     CallReceived,
     DenialReason,
     ResultReceived,
@@ -51,13 +50,13 @@ from windlass.events.tools.calls import (
 from windlass.events.tools.jobs import JobStarted
 from windlass.events.tools.permissions import Changed, PermissionRequested
 from windlass.events.trees.children import ChildStarted
-from windlass.events.turns import ModelReplied
 from windlass.events.values.access import Access
-from windlass.events.values.ids import call_id, idempotency_key, question_id
-from windlass.events.values.specs import Contract, ItemRef, Spawning, ToolSpec, Trait
+from windlass.events.values.ids import question_id
+from windlass.events.values.policy import Trait
+from windlass.events.values.setup import ItemRef, Spawning
+from windlass.events.values.tools import Contract, ToolSpec
 from windlass.events.workspace import FilesKept
-from windlass.kernel.effects import AnyEffect, AwaitClient, PrepareCall, RunTool
-from windlass.kernel.part import Answers, Decisions, Misfit, Open, Part, Reserved, Row, Why
+from windlass.kernel.part import Answers, Decisions, Misfit, Part, Row
 from windlass.kernel.parts import (
     asks,
     budgets,
@@ -70,8 +69,8 @@ from windlass.kernel.parts import (
 from windlass.kernel.parts.context import history
 from windlass.kernel.parts.flows import nodes
 from windlass.kernel.parts.machines import states
-from windlass.kernel.parts.tools import dispatch, gate, labels, repeats
-from windlass.kernel.phases import ASKABLE, STARTED, WORKING, Asked, Asleep, AwaitingTools, BackingOff, Between
+from windlass.kernel.parts.tools import call_proposals, dispatch, gate, labels, open_calls, repeats
+from windlass.kernel.phases import ASKABLE, STARTED, WORKING, AwaitingTools, Between
 
 if TYPE_CHECKING:
     from windlass.kernel.state import State
@@ -116,13 +115,6 @@ MOVES: dict[type[Event], tuple[tuple[CallStatus, ...], CallStatus]] = {
 
 UNBEGUN = ("asked", "allowed", "started", "unknown")
 """Where a verdict must still hold when the call starts, or starts again."""
-RAN = ("started", "suspended", "unknown", "delegated", "child")
-"""Where a call may have had effects already."""
-WORKED_ON = ("requested", "allowed", "started", "child")
-"""Where the session's own time passes."""
-FROM_OUTSIDE: dict[str, str] = {"delegated": "client", "suspended": "client", "unknown": "settle"}
-"""What calls wait for from people and clients; asked-about ones are listed as what was asked, those of a child
-as the child."""
 
 
 class Call(msgspec.Struct, kw_only=True, gc=False):
@@ -273,7 +265,6 @@ def judge_again(state: State, differs: Callable[[ToolSpec], tuple[Changed, ...]]
 
 def approved(state: State, call_id: str, digest: str) -> None:
     """A person said yes to a call as it was shown to them."""
-    looked_at(state, call_id)
     state.calls.by_id[call_id].approval = digest
 
 
@@ -282,11 +273,6 @@ def no_longer_asked(state: State, call_id: str, ask_id: str, *, again: bool = Fa
     if call is not None and call.ask_id == ask_id:
         call.ask_id = None
         call.replaced_ask = ask_id if again else None
-
-
-def looked_at(state: State, call_id: str) -> None:
-    """Somebody is there for a call."""
-    state.calls.by_id[call_id].missed = False
 
 
 def client_missed(state: State, call_id: str) -> None:
@@ -356,7 +342,7 @@ def tool_reconsidered(state: State, event: ToolReconsidered) -> None:
     """It goes back to the beginning, with the arguments that it was made with; hooks see it again."""
     call = moved(state, event.call_id, ToolReconsidered)
     call.outdated = event.changed
-    call.changed_seq = None
+    call.changed_seq = call.granted_by = None
     if call.paid_for and not call.attempt:
         budgets.give_back_call(state)
         call.paid_for = False
@@ -368,6 +354,8 @@ def tool_denied(state: State, event: ToolDenied) -> None:
         turns.call_unreadable(state)
     if event.stop and event.reason == "repeated":
         runs.must_end(state, "repeated")
+    if call.node:
+        nodes.failed_below(state, event.call_id, f"denied: {event.detail or event.reason}"[: nodes.CAUSE_CHARS_MAX])
     close(state, event.call_id, event.tokens, ok=False)
 
 
@@ -391,6 +379,8 @@ def tool_finished(state: State, event: ToolFinished) -> None:
         marked(state, event)
     if event.error_code is not None:
         state.calls.by_id[event.call_id].error = event.error_code
+    if event.failure is not None and not event.ok:
+        nodes.failed_below(state, event.call_id, event.failure.message[: nodes.CAUSE_CHARS_MAX])
     close(state, event.call_id, event.tokens, event.bytes, ok=event.ok)
 
 
@@ -506,67 +496,6 @@ def check_received(state: State, fact: CallReceived) -> None:
         raise Refused("no_content", "a call needs its arguments")
 
 
-def propose(state: State, fact: ModelReplied, seq: int) -> Decisions:
-    """Requests every call of the reply at `seq`, then rules on each that the host has prepared."""
-    proposals = fact.body.calls if fact.body is not None else ()
-    for proposed in proposals:
-        call = proposed.call
-        yield ToolRequested(
-            call_id=call_id(seq, call.ordinal),
-            tool=call.tool,
-            ordinal=call.ordinal,
-            digest=proposed.prepared.digest if proposed.prepared is not None else "",
-            labels=proposed.prepared.labels if proposed.prepared is not None else (),
-            traits=proposed.prepared.traits if proposed.prepared is not None else None,
-            spawning=proposed.prepared.spawning if proposed.prepared is not None else None,
-            body=CallBody(args=call.args, text=call.text, malformed=call.malformed),
-        )
-    ruling = next((ruling for ruling in fact.hooks if ruling.denies and ruling.call_id is None), None)
-    truncated = fact.finish in ("length", "content_filter", "error")
-    most = state.setup.settings.calls_per_turn_max
-    for proposed in proposals:
-        call = proposed.call
-        here = state.calls.by_id[call_id(seq, call.ordinal)]
-        if ruling is not None:
-            yield denied(here, "hook", ruling.message or f"the reply was denied by {ruling.hook_id}")
-        elif call.malformed is not None or (call.args is None and call.text is None):
-            yield denied(here, "malformed_arguments", call.error or "the arguments could not be read")
-        elif truncated:
-            yield denied(here, "truncated_reply", "the reply was cut off, so this call may be incomplete")
-        elif call.ordinal >= most:
-            yield denied(here, "too_many_calls", f"at most {most} calls in one reply")
-        else:
-            yield from gate.rule(state, here, proposed.prepared, call.args, call.text)
-
-
-def on_prepared(state: State, fact: ToolPrepared) -> Decisions:
-    """The host has prepared a call: gate it now."""
-    if fact.body is not None:
-        call, body = state.calls.by_id[fact.call_id], fact.body
-        yield from gate.rule(state, call, body.prepared, body.args, body.text, fact.hooks)
-
-
-def on_received(state: State, fact: CallReceived) -> Decisions:
-    """A person's own call: same gate, same log."""
-    name = call_id(state.seq, 0)
-    if not state.active:
-        resumes = isinstance(state.phase, Asked | Asleep)
-        yield from runs.begin(state, "call", (fact.command_id,), continues=resumes)
-    args = fact.body.args if fact.body is not None else {}
-    prepared = fact.body.prepared if fact.body is not None else None
-    yield ToolRequested(
-        call_id=name,
-        tool=fact.tool,
-        digest=prepared.digest if prepared is not None else "",
-        by_person=True,
-        labels=prepared.labels if prepared is not None else (),
-        traits=prepared.traits if prepared is not None else None,
-        spawning=prepared.spawning if prepared is not None else None,
-        body=CallBody(args=args),
-    )
-    yield from gate.rule(state, state.calls.by_id[name], prepared, args, None)
-
-
 def on_finished(state: State, fact: ToolFinished) -> Decisions:
     for ruling in fact.hooks:
         yield HookRuled(ruling=ruling)
@@ -602,12 +531,6 @@ def on_settled(state: State, fact: ToolSettled) -> Decisions:
     yield from runs.resume(state, "settle", fact.command_id)
 
 
-def again(state: State, call: Call, changed: tuple[Changed, ...]) -> Decisions:
-    """Has a call judged again; what was asked about it is withdrawn, and asked anew if a person must still say so."""
-    yield from asks.withdraw_changed(state, call)
-    yield ToolReconsidered(call_id=call.call_id, changed=changed)
-
-
 def denied(
     call: Call,
     reason: DenialReason,
@@ -632,160 +555,13 @@ def denied(
     )
 
 
-# --- what is open -------------------------------------------------------------------------------------------------
-
-
-def of_tools(state: State, names: tuple[str, ...]) -> list[Call]:
-    """The open calls of some tools."""
-    return [call for call in state.open_calls() if call.tool in names]
-
-
-def take_away(state: State, gone: list[Call]) -> Decisions:
-    """Gives up calls whose tool is no longer there, and what was asked about them."""
-    yield from asks.withdraw_unmounted(state, {call.call_id for call in gone})
-    for call in gone:
-        yield given_up(state, call, "forced")
-
-
-def to_be_judged(state: State) -> bool:
-    """Whether a call waits whose verdict does not hold any more."""
-    return any(call.status in ("asked", "allowed") and gate.outdated(state, call) for call in state.open_calls())
-
-
-def owed_by_people(state: State) -> bool:
-    """Whether every open call waits for a person or a client, and nobody is there now."""
-    waiting = state.open_calls()
-    return bool(waiting) and all(_parked(state, call) for call in waiting)
-
-
-def _parked(state: State, call: Call) -> bool:
-    match call.status:
-        case "asked" | "answering":
-            return call.ask_id is None or state.asks.open[call.ask_id].missed
-        case "suspended" | "unknown":
-            return True
-        case "delegated":
-            return call.missed
-        case "allowed":
-            # Waits in line behind a call that is itself parked (tools run one by one).
-            return not dispatch.running(state)
-        case "started":
-            return dispatch.cut_off(state, call) and not dispatch.running(state)
-        case "child":
-            return children.rests(state, call.call_id)
-        case "requested" | "prepared" | "closed":
-            return False
-        case _:
-            assert_never(call.status)
-
-
-def taken_over(state: State, fact: SessionResumed) -> Decisions:
-    """Calls that the owner before was running are run again or closed, by their contract."""
-    for call in [call for call in state.calls.by_id.values() if dispatch.cut_off(state, call)]:
-        spec = state.toolset.tools.get(call.tool)
-        yield from asks.withdraw_inside(state, call.call_id, "unknown_outcome")
-        contract, settle = dispatch.terms(call, spec)
-        if contract == "at_most_once" or spec is None:
-            yield ToolOutcomeUnknown(call_id=call.call_id, settle=settle)
-        # The others start again with the rest of what may start: when there is a place, if they still may.
-
-
-def stop(state: State, why: Why) -> Decisions:
-    carried = asks.carried_calls(state) if why == "not_carried_over" else ()
-    for call in state.open_calls():
-        if call.call_id not in carried:
-            yield given_up(state, call, why)
-
-
-def given_up(state: State, call: Call, why: Why | Literal["forced"]) -> ToolOutcomeUnknown | ToolCancelled:
-    """What becomes of an open call that is stopped. One that was running and may run once has an unknown outcome,
-    however it was stopped; a fork did not run what its origin runs. Whether a client has begun a call is not known
-    here: a person is asked if the tool says so, and the model is told that it may have had effects."""
-    if call.status in ("started", "delegated") and why != "not_carried_over":
-        contract, settle = dispatch.terms(call, state.toolset.tools.get(call.tool))
-        if contract == "at_most_once" and (settle or call.status == "started"):
-            return ToolOutcomeUnknown(call_id=call.call_id, settle=settle)
-    return ToolCancelled(call_id=call.call_id, reason=why, started=call.status in RAN)
-
-
-def unsettled(state: State) -> bool:
-    """Whether a person must say what became of a call before its turn can end."""
-    return any(call.status == "unknown" for call in state.calls.by_id.values())
-
-
-def owes(state: State) -> Iterator[AnyEffect]:
-    if not state.active:
-        return
-    left = budgets.time_left_ms(state)
-    for call in state.calls.by_id.values():
-        match call.status:
-            case "requested":
-                yield PrepareCall(effect_id=f"{call.call_id}/prepare", call_id=call.call_id, tool=call.tool)
-            case "started" if call.epoch == state.epoch:
-                spec = state.toolset.tools.get(call.tool) or ToolSpec(name=call.tool)
-                yield RunTool(
-                    effect_id=f"{call.call_id}/{call.attempt}",
-                    call_id=call.call_id,
-                    tool=call.tool,
-                    attempt=call.attempt,
-                    key=idempotency_key(state.session_id, call.call_id),
-                    timeout_ms=spec.timeout_ms if left is None else max(0, min(spec.timeout_ms, left)),
-                )
-            case "delegated" if not call.missed:
-                yield AwaitClient(effect_id=f"{call.call_id}/client", call_id=call.call_id, tool=call.tool)
-            case "closed" | "started" | "delegated" | "child" | "prepared" | "asked" | "allowed" | "answering":
-                pass
-            case "suspended" | "unknown":
-                pass
-            case _:
-                assert_never(call.status)
-
-
-def opens(state: State) -> Iterator[Open]:
-    for call in state.calls.by_id.values():
-        asked = call.status in ("asked", "answering") and call.ask_id is not None
-        if asked or call.status in ("child", "closed"):
-            continue
-        kind = FROM_OUTSIDE.get(call.status, "tool")
-        yield Open(
-            kind=kind,
-            open_id=call.call_id,
-            by="us" if kind == "tool" else "people",
-            seq=call.source_seq,
-            tool=call.tool,
-            attempt=max(1, call.attempt),
-        )
-
-
-def needs(state: State) -> Iterator[int]:
-    for call in state.calls.by_id.values():
-        yield call.source_seq
-        for seq in (call.closed_seq, call.changed_seq, call.prepared_seq):
-            if seq is not None:
-                yield seq
-
-
-def works(state: State) -> bool:
-    phase = type(state.phase)
-    if phase is AwaitingTools or phase is BackingOff:
-        for call in state.calls.by_id.values():
-            if call.status in WORKED_ON:
-                return True
-    return False
-
-
-def reserves(state: State) -> Reserved:
-    """What a person may yet allow."""
-    return Reserved(calls=sum(call.status == "asked" for call in state.calls.by_id.values()))
-
-
 OUTCOME = Answers(field="call_id", kind="settle", word="call")
 RESULT = Answers(field="call_id", kind="client", word="call")
 
 PART = Part(
     name="calls",
     facts={
-        ToolPrepared: Row(when=WORKING, check=check_prepared, fold=tool_prepared, then=on_prepared),
+        ToolPrepared: Row(when=WORKING, check=check_prepared, fold=tool_prepared, then=call_proposals.on_prepared),
         ToolFinished: Row(when=WORKING, check=check_running, fold=tool_finished, then=on_finished),
         ToolTimedOut: Row(when=WORKING, check=check_running, fold=tool_timed_out, then=on_outcome),
         ToolSuspended: Row(when=WORKING, check=check_running, fold=tool_suspended, then=on_suspended),
@@ -793,7 +569,7 @@ PART = Part(
         FilesKept: Row(when=WORKING, check=check_running),
         ToolSettled: Row(when=ASKABLE, check=check_settled, answers=OUTCOME, fold=tool_settled, then=on_settled),
         ResultReceived: Row(when=ASKABLE, check=check_result, answers=RESULT, fold=result_received, then=on_result),
-        CallReceived: Row(when=STARTED, check=check_received, fold=call_received, then=on_received),
+        CallReceived: Row(when=STARTED, check=check_received, fold=call_received, then=call_proposals.on_received),
     },
     decisions={
         ToolRequested: tool_requested,
@@ -807,12 +583,12 @@ PART = Part(
         ToolOutcomeUnknown: tool_outcome_unknown,
     },
     hears={SessionResumed: session_resumed},
-    stop=stop,
-    taken_over=taken_over,
+    stop=open_calls.stop,
+    taken_over=open_calls.taken_over,
     keeps=lambda state: state.calls.by_id,
-    owes=owes,
-    opens=opens,
-    needs=needs,
-    works=works,
-    reserves=reserves,
+    owes=open_calls.owes,
+    opens=open_calls.opens,
+    needs=open_calls.needs,
+    works=open_calls.works,
+    reserves=open_calls.reserves,
 )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windlass.events.tools.calls import ToolDelegated, ToolStarted
-from windlass.events.values.specs import Contract, ToolSpec
+from windlass.events.tools.calls import ToolDelegated, ToolReconsidered, ToolStarted
+from windlass.events.tools.permissions import Changed
+from windlass.events.values.tools import Contract, ToolSpec
 from windlass.kernel.part import Decisions
-from windlass.kernel.parts import children
-from windlass.kernel.parts.tools import calls, gate, labels
+from windlass.kernel.parts import asks, children
+from windlass.kernel.parts.tools import calls, labels, verdicts
+from windlass.kernel.parts.trees import child_shares
 
 if TYPE_CHECKING:
     from windlass.kernel.parts.tools.calls import Call
@@ -31,18 +33,24 @@ def start_calls(state: State) -> Decisions:
             continue  # whoever brings the tool again finds the request as it was
         if spec is None:
             yield calls.denied(call, "unavailable_tool", f"{call.tool!r} was taken away before it could run")
-        elif changed := gate.outdated(state, call):
-            yield from calls.again(state, call, changed)
+        elif changed := verdicts.outdated(state, call):
+            yield from judge_again(state, call, changed)
         elif call.status == "asked":
             continue
         elif spec.runs == "client":
             yield ToolDelegated(call_id=call.call_id)
-        elif call.node and spec.runs == "child" and children.is_full(state):
+        elif call.node and spec.runs == "child" and child_shares.is_full(state):
             continue  # a workflow waits for a place
         elif spec.runs == "child":
             yield from children.start(state, call)
         elif has_place(state, call, spec):
             yield ToolStarted(call_id=call.call_id, epoch=state.epoch, attempt=call.attempt + 1)
+
+
+def judge_again(state: State, call: Call, changed: tuple[Changed, ...]) -> Decisions:
+    """Has a call judged again; what was asked about it is withdrawn, and asked anew if a person must still say so."""
+    yield from asks.withdraw_changed(state, call)
+    yield ToolReconsidered(call_id=call.call_id, changed=changed)
 
 
 def _waits(state: State, call: Call) -> bool:
@@ -52,10 +60,13 @@ def _waits(state: State, call: Call) -> bool:
 def terms(call: Call, spec: ToolSpec | None) -> tuple[Contract, bool]:
     """The contract of a call that has begun, and whether an unknown outcome is settled: what it was started under and
     what the tool says now, whichever is stricter."""
-    said = {call.contract or "pure", spec.contract if spec is not None else "pure"}
-    if call.contract is None and spec is None:
-        said = {"at_most_once"}
-    return next(one for one in STRICTEST if one in said), call.settle or (spec is not None and spec.settle)
+    before = call.contract
+    if spec is None:
+        return before or "at_most_once", call.settle
+    contract = spec.contract
+    if before is not None and STRICTEST.index(before) < STRICTEST.index(contract):
+        contract = before
+    return contract, call.settle or spec.settle
 
 
 def cut_off(state: State, call: Call) -> bool:

@@ -23,9 +23,10 @@ from windlass.events.values.ids import job_id
 from windlass.kernel import parts
 from windlass.kernel.effects import WatchJob
 from windlass.kernel.part import Decisions, Misfit, Part, Row
-from windlass.kernel.parts import asks, budgets, children, queue, retries, runs, workspace
+from windlass.kernel.parts import asks, budgets, queue, retries, runs, workspace
 from windlass.kernel.parts.context import context_size
 from windlass.kernel.parts.tools import calls, labels
+from windlass.kernel.parts.trees import child_side
 from windlass.kernel.phases import STARTED, WORKING
 
 if TYPE_CHECKING:
@@ -138,8 +139,8 @@ def run_stopped(state: State, event: RunInterrupted | RunFailed | RunCancelled) 
 
 def check_started(state: State, fact: JobStarted) -> None:
     calls.check_running(state, fact)
-    if fact.job_id != job_id(fact.call_id):
-        raise Refused("malformed", "the id of a job is derived from its call")
+    if fact.job_id != job_id(fact.call_id, state.calls.by_id[fact.call_id].attempt):
+        raise Refused("malformed", "the id of a job is derived from its call and the attempt")
 
 
 def check_finished(state: State, fact: JobFinished) -> None:
@@ -177,7 +178,7 @@ def rests_freely(state: State) -> bool:
     """The same, whatever has ended."""
     return (
         state.jobs.wakes
-        and not children.has_ended(state)
+        and not child_side.has_ended(state)
         and not state.active
         and not parts.awaits_somebody(state)
         and retries.waited_for(state) is None
@@ -222,6 +223,11 @@ def owes(state: State) -> Iterable[WatchJob]:
     ]
 
 
+def behind(state: State) -> Iterable[str]:
+    """The process of a job is on this machine, and nobody would hear of its end."""
+    return [f"job {name} runs here: wait for its end, or end it first (kill_job)" for name in state.jobs.open]
+
+
 PART = Part(
     name="jobs",
     facts={
@@ -240,4 +246,5 @@ PART = Part(
     keeps=lambda state: state.jobs.open,
     owes=owes,
     forked=forked,
+    behind=behind,
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.commands import PromptBody
 from windlass.events.questions import Plan, Question, QuestionBody, QuestionRequested
 from windlass.events.tasks import PlanChanged, TaskChanged, TaskCompleted
@@ -19,10 +20,11 @@ from windlass.events.tools.toolset import ToolsetChanged
 from windlass.events.trees.children import ChildTold
 from windlass.events.values.blocks import JsonObject, Text, Value
 from windlass.events.values.ids import question_id, timer_id
-from windlass.events.values.specs import Todo
+from windlass.events.values.setup import Todo
 from windlass.kernel.part import Decisions
 from windlass.kernel.parts import timers
 from windlass.kernel.parts.machines import machine_tools
+from windlass.kernel.parts.trees import grants
 
 if TYPE_CHECKING:
     from windlass.kernel.parts.tools.calls import Call
@@ -125,7 +127,7 @@ def ask_user(state: State, call: Call, args: AskArgs) -> Decisions:
     if args.question is not None:
         options = tuple({"label": label} for label in args.options)
         single = {"question": args.question, "options": options, "multi_select": args.multi_select}
-        asked = (msgspec.convert(single, Question), *asked)
+        asked = (known_types.convert(single, Question), *asked)
     if not asked and args.form is None:
         yield resolved(call, "give at least one question, or a form", ok=False)
         return
@@ -219,6 +221,7 @@ KERNEL_TOOLS: dict[str, tuple[type[Value], Callable[..., Decisions]]] = {
     "wait": (WaitArgs, wait),
     "load_tools": (LoadArgs, load_tools),
     "tell_child": (TellChildArgs, tell_child),
+    "grant_child": (grants.GrantArgs, grants.grant_child),
 }
 
 
@@ -231,7 +234,7 @@ def perform(state: State, call: Call, args: JsonObject) -> Decisions:
         return
     shape, performer = known
     try:
-        given = msgspec.convert(args, shape)
+        given = known_types.convert(args, shape)
     except msgspec.ValidationError as error:
         yield ToolDenied(call_id=call.call_id, reason="invalid_arguments", detail=str(error)[:500], tokens=32)
         return

@@ -23,7 +23,8 @@ from windlass.events.errors import Refused
 from windlass.events.sessions import SessionForked, SessionImported, SessionResumed, SessionStarted
 from windlass.events.tools.labels import LabelsDeclassified, LabelsJoined, Provenance
 from windlass.events.values.label_words import UNTRUSTED, is_private, is_untrusted, sound, word
-from windlass.events.values.specs import ToolSpec, Trait
+from windlass.events.values.policy import Trait
+from windlass.events.values.tools import ToolSpec
 from windlass.kernel.part import Decisions, Part, Row
 from windlass.kernel.parts import queue
 from windlass.kernel.phases import STARTED
@@ -125,17 +126,17 @@ def objection(state: State, labels: Iterable[str], spec: ToolSpec, traits: tuple
 
 def chain(state: State, labels: Iterable[str], spec: ToolSpec, traits: tuple[Trait, ...] | None) -> str:
     """Where each of the labels and the way out come from, for the person who decides."""
-    found = sorted(labels, key=lambda label: (word(label), label))
-    told = [_since(provenance(state, label), label) for label in found]
+    ordered_labels = sorted(labels, key=lambda label: (word(label), label))
+    told = [_since(provenance(state, label), label) for label in ordered_labels]
     out = state.labels.way_out
     way = "this call leads out" if out is None or leads_out(spec, traits) else _since(out, "a way out")
     return f"{'; '.join(told)}; {way}"
 
 
-def _since(found: Provenance | None, label: str) -> str:
-    if found is None:
+def _since(origin: Provenance | None, label: str) -> str:
+    if origin is None:
         return f"{label} by this call"
-    return f"{label} since {found.source}{f' ({found.tool})' if found.tool else ''}"
+    return f"{label} since {origin.source}{f' ({origin.tool})' if origin.tool else ''}"
 
 
 # --- verbs --------------------------------------------------------------------------------------------------------
@@ -144,8 +145,8 @@ def _since(found: Provenance | None, label: str) -> str:
 def meet(state: State, labels: Iterable[str], source: str, tool: str = "") -> None:
     """Something that carries labels reaches the session with the event being folded now."""
     here = state.labels
-    for found in labels:
-        label = sound(found)
+    for given_label in labels:
+        label = sound(given_label)
         if len(here.held) + len(here.met) >= HELD_MAX:
             label = word(label)
         if label not in here.held and label not in here.met:
@@ -157,7 +158,7 @@ def begun(state: State, call: Call) -> None:
     spec = state.toolset.tools.get(call.tool)
     if spec is None:
         return
-    if leads_out(spec, call.traits) and state.labels.way_out is None:
+    if state.labels.way_out is None and leads_out(spec, call.traits):
         out = Provenance(label="egress", source=call.call_id, seq=state.seq, tool=call.tool)
         state.labels.way_out = out
     if spec.labels or call.labels or spec.kind in BY_KIND:
@@ -175,16 +176,16 @@ def joined(state: State) -> Decisions:
 
 def labels_joined(state: State, event: LabelsJoined) -> None:
     here = state.labels
-    for found in event.labels:
-        here.met.pop(found.label, None)
-        here.held.setdefault(found.label, found)
+    for origin in event.labels:
+        here.met.pop(origin.label, None)
+        here.held.setdefault(origin.label, origin)
 
 
 def labels_declassified(state: State, event: LabelsDeclassified) -> None:
     here = state.labels
     for label in event.labels:
-        found = here.met.pop(label, None) or here.held.pop(label)
-        here.cleared[label] = found
+        origin = here.met.pop(label, None) or here.held.pop(label)
+        here.cleared[label] = origin
     while len(here.cleared) > HELD_MAX:
         del here.cleared[next(iter(here.cleared))]
 
@@ -208,10 +209,12 @@ def session_forked(state: State, event: SessionForked) -> None:
 
 def session_imported(state: State, event: SessionImported) -> None:
     """A log from elsewhere brings no authority along: what people took away there is back, and it is untrusted."""
+    if event.moved:
+        return
     here = state.labels
-    for label, found in here.cleared.items():
+    for label, origin in here.cleared.items():
         if label not in here.held and label not in here.met:
-            here.met[label] = found
+            here.met[label] = origin
     here.cleared = {}
     meet(state, (IMPORTED,), "import")
 

@@ -13,7 +13,7 @@ import msgspec
 
 from windlass.events.runs import RunStarted
 from windlass.events.tools.calls import RepeatWarned
-from windlass.events.values.specs import ItemRef
+from windlass.events.values.setup import ItemRef
 from windlass.kernel.part import Part, bounded
 from windlass.kernel.parts import runs
 from windlass.kernel.parts.context import history

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from windlass.events.turns import Prepared
-from windlass.events.values.specs import Rule, ToolSpec
-from windlass.kernel.parts.tools import gate
+from windlass.events.values.policy import Rule
+from windlass.events.values.tools import ToolSpec
+from windlass.kernel.parts.tools import policy_rules, verdicts
 
 if TYPE_CHECKING:
     from windlass.kernel.state import State
@@ -65,7 +66,7 @@ def counted(state: State, spec: ToolSpec, prepared: Prepared) -> tuple[str, ...]
     return tuple(
         rule_key(rule)
         for i, rule in limited
-        if gate.speaks_of(rule, spec) and gate.holds_but_for_limits(state, rule, i, spec, prepared)
+        if policy_rules.speaks_of(rule, spec) and verdicts.holds_but_for_limits(state, rule, i, spec, prepared)
     )
 
 

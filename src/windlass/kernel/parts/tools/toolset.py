@@ -15,12 +15,12 @@ import msgspec
 from windlass.events.errors import Refused
 from windlass.events.sessions import SessionStarted
 from windlass.events.tools.toolset import MountReceived, ToolsetChanged, UnmountReceived
-from windlass.events.values.specs import ToolSpec
+from windlass.events.values.tools import ToolSpec
 from windlass.kernel import parts
-from windlass.kernel.part import Decisions, Part, Row
+from windlass.kernel.part import Decisions, Part, Row, bounded
 from windlass.kernel.parts import queue, runs
 from windlass.kernel.parts.context import prefix
-from windlass.kernel.parts.tools import calls, gate
+from windlass.kernel.parts.tools import gate, open_calls
 from windlass.kernel.phases import STARTED
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Toolset(msgspec.Struct, kw_only=True, gc=False):
     revision: int = 0
     staged: list[Staged] = []
     tokens: int = 0
+    away: dict[str, str] = {}
+    """The tools that a command took away, by the digest that each had: the same code does not bring them back."""
 
 
 # --- fold ---------------------------------------------------------------------------------------------------------
@@ -73,6 +75,7 @@ def toolset_changed(state: State, event: ToolsetChanged) -> None:
     match event.phase:
         case "applied" | "forced":
             before = state.toolset.tools
+            remember_away(state, event)
             apply(state, event)
             gate.tools_changed(state, before, state.toolset.tools)
             state.toolset.revision = event.revision
@@ -105,13 +108,27 @@ def apply(state: State, event: ToolsetChanged) -> None:
     set_tools(state, tools)
 
 
+def remember_away(state: State, event: ToolsetChanged) -> None:
+    here = state.toolset
+    if event.operation == "remove" and was_staged(state, event):
+        here.away.update({name: here.tools[name].digest for name in event.names if name in here.tools})
+        bounded(here.away, TOOLS_MAX)
+    for spec in event.tools:
+        here.away.pop(spec.name, None)
+
+
 def unstage(state: State, event: ToolsetChanged) -> None:
     """Takes the change that is now in force off the list of those that wait."""
+    if was_staged(state, event):
+        del state.toolset.staged[0]
+
+
+def was_staged(state: State, event: ToolsetChanged) -> bool:
+    """Whether an event is the change that waited longest."""
     staged = state.toolset.staged
     if not staged or staged[0].operation != event.operation:
-        return
-    if (staged[0].names or tuple(spec.name for spec in staged[0].tools)) == event.names:
-        del staged[0]
+        return False
+    return (staged[0].names or tuple(spec.name for spec in staged[0].tools)) == event.names
 
 
 def set_tools(state: State, tools: dict[str, ToolSpec]) -> None:
@@ -155,12 +172,12 @@ def on_mount(state: State, fact: MountReceived) -> Decisions:
 
 def on_unmount(state: State, fact: UnmountReceived) -> Decisions:
     yield ToolsetChanged(operation="remove", phase="pending", names=fact.tools)
-    if fact.force and not state.active and calls.of_tools(state, fact.tools):
+    if fact.force and not state.active and open_calls.of_tools(state, fact.tools):
         # Its calls are given up, and the turn that waited for them goes on.
         yield from runs.begin(state, "unmount", continues=True)
     if fact.force or (not state.active and not parts.awaits_somebody(state)):
         yield from apply_staged(state)
-    elif calls.of_tools(state, fact.tools):
+    elif open_calls.of_tools(state, fact.tools):
         yield ToolsetChanged(operation="remove", phase="draining", names=fact.tools)
     yield queue.done(fact.command_id)
 
@@ -177,9 +194,9 @@ def apply_staged(state: State) -> Decisions:
                 operation=change.operation, phase="failed", target=change.target, names=names, error=problem
             )
             continue
-        busy = calls.of_tools(state, change.names)
+        busy = open_calls.of_tools(state, change.names)
         if busy:
-            yield from calls.take_away(state, busy)
+            yield from open_calls.take_away(state, busy)
         yield applied(state, change, "forced" if busy else "applied")
 
 

@@ -1,1 +1,1 @@
-"""What a session has of its own as part of a tree: the worktree that a child works in."""
+"""What a session has as part of a tree: shares for its children, its own side as a child, the worktree it works in."""

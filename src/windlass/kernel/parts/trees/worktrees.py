@@ -27,12 +27,12 @@ from windlass.events.questions import (
 )
 from windlass.events.sessions import SessionForked, SessionImported, SessionStarted
 from windlass.events.trees.worktrees import WorktreeMerged, WorktreeMerging, WorktreeRemoved, WorktreeSettled
-from windlass.events.turns import TurnStarted
 from windlass.events.values.ids import question_id
 from windlass.events.values.isolation import AtEnd, Worktree
 from windlass.kernel.effects import MergeWorktree, RemoveWorktree
 from windlass.kernel.part import Decisions, Misfit, Part, Row
-from windlass.kernel.parts import children, runs
+from windlass.kernel.parts import runs
+from windlass.kernel.parts.trees import child_side
 from windlass.kernel.phases import STARTED, WORKING, Idle
 
 if TYPE_CHECKING:
@@ -59,6 +59,14 @@ class OwnTree(msgspec.Struct, kw_only=True, gc=False):
     """Where the last merge was begun."""
     question: str = ""
     """What a person is asked about it."""
+
+
+# --- verbs --------------------------------------------------------------------------------------------------------
+
+
+def taken_up_again(state: State) -> None:
+    """A turn begins: whatever was merged, there may be more to merge now."""
+    state.tree.status = "open"
 
 
 # --- questions ----------------------------------------------------------------------------------------------------
@@ -97,12 +105,6 @@ def session_started(state: State, event: SessionStarted) -> None:
 def carried_over(state: State, event: SessionForked | SessionImported) -> None:
     """The worktree is the origin's own."""
     state.tree = OwnTree()
-
-
-def turn_started(state: State, event: TurnStarted) -> None:
-    """Whatever was merged, there may be more now."""
-    if state.tree.status == "merged":
-        state.tree.status = "open"
 
 
 def merging(state: State, event: WorktreeMerging) -> None:
@@ -148,16 +150,16 @@ def check_removed(state: State, fact: WorktreeRemoved) -> None:
 
 
 def on_merged(state: State, fact: WorktreeMerged) -> Decisions:
-    if state.tree.status == "asked":
+    made = state.tree.made
+    if made is not None and state.tree.status == "asked":
         yield QuestionRequested(
-            question_id=question_id(state.seq + 1), call_id="", kind="choice", body=asked(state, fact)
+            question_id=question_id(state.seq + 1), call_id="", kind="choice", body=asked(made, fact)
         )
 
 
-def asked(state: State, fact: WorktreeMerged) -> QuestionBody:
+def asked(made: Worktree, fact: WorktreeMerged) -> QuestionBody:
     """What a person is asked about a merge that could not be made."""
-    made, body = state.tree.made, fact.body
-    assert made is not None, "what is merged is a worktree"
+    body = fact.body
     files = body.files if body is not None else ()
     more = f" and {fact.conflicts - len(files)} more" if fact.conflicts > len(files) else ""
     why = f"both sides changed {', '.join(files)}{more}" if fact.outcome == "conflict" else "git could not do it"
@@ -192,7 +194,7 @@ def is_to_be_removed(state: State) -> bool:
     tree = state.tree
     if tree.made is None or tree.status == "removed":
         return False
-    return isinstance(state.phase, Idle) and children.has_ended(state)
+    return isinstance(state.phase, Idle) and child_side.has_ended(state)
 
 
 def owes(state: State) -> Iterable[MergeWorktree | RemoveWorktree]:
@@ -218,7 +220,6 @@ PART = Part(
         SessionStarted: session_started,
         SessionForked: carried_over,
         SessionImported: carried_over,
-        TurnStarted: turn_started,
     },
     keeps=lambda state: state.tree.made,
     owes=owes,

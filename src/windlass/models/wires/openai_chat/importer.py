@@ -41,8 +41,12 @@ def part_blocks(part: JsonObject) -> list[Any]:
         return [media(AUDIO_TYPES.get(str(audio.get("format")), "audio/wav"), str(audio.get("data") or ""))]
     if kind == "file":
         file = part.get("file") or {}
-        found = data_url(str(file.get("file_data") or ""))
-        return [media(*found, name=file.get("filename"))] if found else text_blocks(f"(file {file.get('file_id')})")
+        inline_data = data_url(str(file.get("file_data") or ""))
+        return (
+            [media(*inline_data, name=file.get("filename"))]
+            if inline_data
+            else text_blocks(f"(file {file.get('file_id')})")
+        )
     if kind == "refusal":
         return [Refusal(text=str(part.get("refusal") or ""))]
     return []

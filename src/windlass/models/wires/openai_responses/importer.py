@@ -75,7 +75,7 @@ def part_blocks(part: JsonObject) -> list[Any]:
     if kind == "input_image":
         return [linked(str(part.get("image_url") or part.get("file_id") or ""))]
     if kind == "input_file":
-        found = data_url(str(part.get("file_data") or ""))
+        inline_data = data_url(str(part.get("file_data") or ""))
         name = part.get("filename")
-        return [media(*found, name=name)] if found else text_blocks(f"(file {name or part.get('file_id')})")
+        return [media(*inline_data, name=name)] if inline_data else text_blocks(f"(file {name or part.get('file_id')})")
     return []

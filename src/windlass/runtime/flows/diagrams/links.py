@@ -2,33 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from windlass.events.values.graphs import FlowGraph, FlowNode
-
-LABEL_CHARS_MAX = 24
-COLOURS = {
-    "done": "#d7f0dc",
-    "failed": "#f8d7da",
-    "cancelled": "#f8d7da",
-    "skipped": "#eeeeee",
-    "pruned": "#eeeeee",
-    "computing": "#fff3cd",
-    "working": "#fff3cd",
-    "returned": "#fff3cd",
-    "pausing": "#fff3cd",
-}
-"""What a node is filled with, by how far it has got."""
-PLAIN = "#ffffff"
-
-
-class Link(NamedTuple):
-    """One node waits for another."""
-
-    source: str
-    target: str
-    label: str = ""
-    optional: bool = False
+from windlass.runtime.diagrams.boxes import Link
 
 
 def links_of(graph: FlowGraph) -> list[Link]:
@@ -36,11 +11,11 @@ def links_of(graph: FlowGraph) -> list[Link]:
     chosen = {
         (node.name, name): label for node in graph.nodes for label, names in node.branches.items() for name in names
     }
-    found = []
+    links = []
     for node in graph.nodes:
-        found += [Link(need, node.name, chosen.get((need, node.name), "")) for need in node.needs]
-        found += [Link(need, node.name, "", True) for need in node.optional]
-    return found
+        links += [Link(need, node.name, chosen.get((need, node.name), "")) for need in node.needs]
+        links += [Link(need, node.name, "", True) for need in node.optional]
+    return links
 
 
 def described(node: FlowNode) -> str:
@@ -62,7 +37,3 @@ def described(node: FlowNode) -> str:
             return f"phase: {node.agent}, checked by {node.judge or 'a condition'}"
         case "spawn" | "verify" | "classify":
             return f"{node.kind}: {node.agent}"
-
-
-def short(text: str) -> str:
-    return text if len(text) <= LABEL_CHARS_MAX else text[: LABEL_CHARS_MAX - 1] + "…"

@@ -184,10 +184,10 @@ FAULTS: dict[str, Fault] = {
 
 def fault(name: str, **changes: object) -> Fault:
     """A named fault, perhaps changed: `fault("drip", delay_ms=5)`. Raises KeyError with the known names."""
-    found = FAULTS.get(name)
-    if found is None:
+    named_fault = FAULTS.get(name)
+    if named_fault is None:
         raise KeyError(f"no fault {name!r}: choose one of {', '.join(sorted(FAULTS))}")
-    return msgspec.structs.replace(found, **changes)
+    return msgspec.structs.replace(named_fault, **changes)
 
 
 class FaultPlan(msgspec.Struct, frozen=True, kw_only=True):

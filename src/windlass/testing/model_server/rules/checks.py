@@ -120,9 +120,9 @@ def strict_schema(schema: Any, path: str = "") -> str | None:
         if missing:
             return f"in context=({path}), 'required' must include every property; missing {sorted(missing)[0]!r}"
     for name, child in inner_schemas(schema):
-        found = strict_schema(child, f"{path}/{name}" if path else name)
-        if found:
-            return found
+        reason = strict_schema(child, f"{path}/{name}" if path else name)
+        if reason:
+            return reason
     return None
 
 

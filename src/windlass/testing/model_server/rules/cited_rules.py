@@ -18,7 +18,7 @@ HTTP = {
 }
 
 RULES: dict[str, Rule] = {
-    f"{part}.{name}": found
+    f"{part}.{name}": cited_rule
     for part, rules in (
         ("http", HTTP),
         ("anthropic", ANTHROPIC),
@@ -26,7 +26,7 @@ RULES: dict[str, Rule] = {
         ("responses", OPENAI_RESPONSES),
         ("gemini", GENERATE_CONTENT),
     )
-    for name, found in rules.items()
+    for name, cited_rule in rules.items()
 }
 
 

@@ -87,8 +87,8 @@ def check(request: ParsedRequest, memory: Memory) -> None:
 
 def needs_signature(model: str) -> bool:
     """Gemini 3 and later refuse calls without their signature; its image models do not."""
-    found = re.match(r"^gemini-(\d+)", model)
-    return found is not None and int(found[1]) >= 3 and "image" not in model
+    version = re.match(r"^gemini-(\d+)", model)
+    return version is not None and int(version[1]) >= 3 and "image" not in model
 
 
 def check_system(system: Any) -> None:
@@ -301,7 +301,7 @@ def match_responses(owed: list[JsonObject], responses: list[JsonObject]) -> None
     left = list(owed)
     for response in responses:
         ident = response.get("id")
-        found = next(
+        answered_call = next(
             (
                 call
                 for call in left
@@ -312,11 +312,11 @@ def match_responses(owed: list[JsonObject], responses: list[JsonObject]) -> None
         name = response.get("name")
         need(
             "pairs_match",
-            found is not None,
+            answered_call is not None,
             f"Function response for {name!r} (id {ident!r}) matches no function call of that turn.",
         )
-        assert found is not None
-        left.remove(found)
+        assert answered_call is not None
+        left.remove(answered_call)
 
 
 def check_signatures(contents: list[JsonObject], memory: Memory) -> None:

@@ -289,10 +289,10 @@ def check_pairs(items: list[JsonObject]) -> None:
             open_calls[ident] = kind
         elif kind in OUTPUTS:
             again = "was answered already" if ident in called else "has no call"
-            found = open_calls.pop(ident, None) == OUTPUTS[kind]
+            has_call = open_calls.pop(ident, None) == OUTPUTS[kind]
             need(
                 "orphan_output",
-                found,
+                has_call,
                 f"No tool call found for function call output with call_id {ident}: it {again}.",
                 param="input",
             )

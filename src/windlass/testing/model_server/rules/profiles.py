@@ -303,7 +303,7 @@ def shaped(body: JsonObject, profile: Profile) -> JsonObject:
 
 def profile_named(name: str) -> Profile:
     """The profile of that name, the vendor itself for none; raises UsageError with the known names."""
-    found = PROFILES.get(name) if name else OPEN
-    if found is None:
+    chosen_profile = PROFILES.get(name) if name else OPEN
+    if chosen_profile is None:
         raise UsageError(f"no profile {name!r}: choose one of {', '.join(sorted(PROFILES))}")
-    return found
+    return chosen_profile

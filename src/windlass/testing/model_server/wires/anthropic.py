@@ -163,7 +163,7 @@ def blocks_of(part: AnyPart) -> list[JsonObject]:
 
 def server_blocks(part: ServerCall) -> list[JsonObject]:
     ident = "srvtoolu_" + "".join(each for each in part.query if each.isalnum())[:24]
-    found = {
+    search_result = {
         "type": "web_search_result",
         "url": "https://example.com/",
         "title": part.result[:40],
@@ -172,7 +172,7 @@ def server_blocks(part: ServerCall) -> list[JsonObject]:
     }
     return [
         {"type": "server_tool_use", "id": ident, "name": part.name, "input": {"query": part.query}},
-        {"type": "web_search_tool_result", "tool_use_id": ident, "content": [found]},
+        {"type": "web_search_tool_result", "tool_use_id": ident, "content": [search_result]},
     ]
 
 

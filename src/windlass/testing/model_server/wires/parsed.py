@@ -75,12 +75,12 @@ class ParsedRequest(msgspec.Struct, kw_only=True):
     @property
     def results(self) -> tuple[ParsedResult, ...]:
         """The tool results that came in since the model last spoke."""
-        found: list[ParsedResult] = []
+        results: list[ParsedResult] = []
         for message in reversed(self.messages):
             if message.role == "assistant":
                 break
-            found = [*message.results, *found]
-        return tuple(found)
+            results = [*message.results, *results]
+        return tuple(results)
 
     @property
     def turn(self) -> int:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from windlass.events.values.specs import Policy, Rule, Settings
+from windlass.events.values.policy import Policy, Rule
+from windlass.events.values.settings import Settings
 from windlass.runtime.api.agent import Agent, Budget
 from windlass.testing.simulator.model import SimModel
 from windlass.testing.simulator.tools import TOOLS
@@ -35,8 +36,13 @@ def rates_of(rates: Rates) -> Rates:
     return msgspec.structs.replace(rates, calls=calls, **dict.fromkeys(LEFT_OUT, 0.0))
 
 
-def tree_of(world: World) -> Agent:
-    """The agent at the root. Somebody in the tree is asked about every payment; not all agents have the rule."""
+ROOMY, TIGHT = (12, 90, 300), (10, 16, 24)
+"""How many turns a tree may have: most will do, or those below soon meet their limits."""
+
+
+def tree_of(world: World, turns: tuple[int, ...] = ROOMY, *, asks: bool = False) -> Agent:
+    """The agent at the root. Somebody in the tree is asked about every payment; not all agents have the rule. `asks`:
+    children ask for more before they end at their limits."""
     chance = world.chance
     below: tuple[Agent, ...] = ()
     for name in NAMES:
@@ -49,11 +55,11 @@ def tree_of(world: World) -> Agent:
                 tools=TOOLS,
                 policy=Policy((ASK,) if chance.hit(0.5) else ()),
                 agents=below,
-                settings=_settings(world),
+                settings=_settings(world, asks=asks),
             ),
         )
     budget = Budget(
-        turns=chance.one((12, 90, 300)),
+        turns=chance.one(turns),
         calls=chance.one((20, 200)),
         children=chance.one((3, 20)),
         tokens=chance.one((60_000, 400_000)),
@@ -74,7 +80,7 @@ def _model(world: World, below: tuple[Agent, ...], eager: float) -> SimModel:
     return SimModel(world, WINDOW, spawns=tuple(agent.name for agent in below), eager=eager)
 
 
-def _settings(world: World) -> Settings:
+def _settings(world: World, *, asks: bool = False) -> Settings:
     chance = world.chance
     return Settings(
         on_busy=chance.one(("enqueue", "steer", "interrupt")),
@@ -84,4 +90,5 @@ def _settings(world: World) -> Settings:
         parallel_tools_max=chance.one((1, 3, 8)),
         children_wake=chance.hit(0.7),
         losses_max=1_000,
+        budget_asked=asks,
     )

@@ -48,7 +48,9 @@ def description(planned: Planned) -> Description:
     diff, whole = bounded(planned.diff)
     places = planned.places
     paths = tuple(place.shown_whole for place in places)
-    asked = planned.asked or next((found for place in places if (found := place.protection()) is not None), None)
+    asked = planned.asked or next(
+        (protection for place in places if (protection := place.protection()) is not None), None
+    )
     if len(paths) > PATHS_SHOWN_MAX:
         return Description(unclear=f"the call changes {len(paths)} files", basis=planned.basis)
     left_out = "" if whole else "; the difference is too long to be shown whole, so this can only be approved once"

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.values.blocks import Value
 from windlass.tools.files.content import binary_kind, chunks
 from windlass.tools.files.root import Refusal, Root
@@ -79,7 +80,7 @@ def basis_of(changes: list[Change]) -> str:
 
 def read_basis(text: str) -> dict[str, Basis]:
     """The same, read again."""
-    return {one.path: one for one in msgspec.json.decode(text, type=list[Basis])}
+    return {one.path: one for one in known_types.decode(text, list[Basis])}
 
 
 def digest(data: bytes | None) -> str | None:
@@ -136,17 +137,17 @@ def planned_patch(root: Root, edits: list[TextEdit], *, makes: bool = True) -> l
     """Replacements in several files, each in what the ones before it left."""
     if not edits or len(edits) > EDITS_MAX:
         raise Refusal(f"{len(edits)} edits: give 1 to {EDITS_MAX}", code="bad_patch")
-    found: dict[str, Change] = {}
+    changes: dict[str, Change] = {}
     for edit in edits:
         place = Place(root, edit.path)
-        change = found.get(place.path)
+        change = changes.get(place.path)
         if change is None:
             before, about = current(place)
             change = Change(place, before, before, about)
-        found[place.path] = change._replace(after=_edited(change, edit, makes=makes))
-    if len(found) > FILES_MAX:
-        raise Refusal(f"{len(found)} files in one patch: at most {FILES_MAX}", code="bad_patch")
-    return list(found.values())
+        changes[place.path] = change._replace(after=_edited(change, edit, makes=makes))
+    if len(changes) > FILES_MAX:
+        raise Refusal(f"{len(changes)} files in one patch: at most {FILES_MAX}", code="bad_patch")
+    return list(changes.values())
 
 
 def _edited(change: Change, edit: TextEdit, *, makes: bool) -> bytes:

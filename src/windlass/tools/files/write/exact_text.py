@@ -83,7 +83,7 @@ def _missing(data: bytes, old: str, path: str) -> NotThere:
     return NotThere(plain, told, hint)
 
 
-def _near(lines: list[str], found: list[int]) -> str:
+def _near(lines: list[str], places: list[int]) -> str:
     """Lines of the file with their numbers, a few around each that is meant."""
-    wanted = sorted({at for one in found[:NEAR_LINES_MAX] for at in range(max(0, one - 1), one + 1 + CONTEXT)})
+    wanted = sorted({at for one in places[:NEAR_LINES_MAX] for at in range(max(0, one - 1), one + 1 + CONTEXT)})
     return "\n".join(f"{at + 1:>6}\t{lines[at][:LINE_CHARS_MAX]}" for at in wanted if at < len(lines))

@@ -60,9 +60,9 @@ class Place:
 
     def check(self, *, folder: bool = False) -> None:
         """Raises `Refusal` for what nobody may write through a tool, and for what is excluded."""
-        found = self.protection(folder=folder)
-        if found is not None and found.action == "deny":
-            told = f"{shown(self.path)} is never written by tools ({found.name}): {found.why}"
+        protection = self.protection(folder=folder)
+        if protection is not None and protection.action == "deny":
+            told = f"{shown(self.path)} is never written by tools ({protection.name}): {protection.why}"
             raise Refusal(told, code="protected")
         exclusion = self.root.exclusion
         if exclusion is not None and exclusion.covering(self.whole, self.root.path) is not None:

@@ -86,8 +86,8 @@ def sweep(folder: int) -> int:
     gone = 0
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry, _ in zip(entries, range(SWEPT_MAX), strict=False):
-            found = OURS.fullmatch(entry.name)
-            if found is not None and _is_stale(entry, found[1], int(found[2])):
+            match = OURS.fullmatch(entry.name)
+            if match is not None and _is_stale(entry, match[1], int(match[2])):
                 drop(folder, entry.name)
                 gone += 1
     return gone

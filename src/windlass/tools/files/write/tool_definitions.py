@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from windlass.events import known_types
 from windlass.events.values.blocks import JsonObject
 from windlass.tools.context import ToolContext, ToolError
 from windlass.tools.description import CallPlace, Description
@@ -132,8 +133,8 @@ class WriteTools:
         try:
             root = screened(self.roots.of(place.folder), place.exclude)
             places = [Place(root, path) for path in named]
-            found = description(self._planned(root, tool, args, place.session))
-            return msgspec.structs.replace(found, root=root.path)
+            preview = description(self._planned(root, tool, args, place.session))
+            return msgspec.structs.replace(preview, root=root.path)
         except ToolError as error:
             return refusal(places, error)
 
@@ -147,7 +148,7 @@ class WriteTools:
                 changes = planned_edit(root, args["path"], args["old"], args["new"], every=args["all"])
                 return of_changes("replace a text in it", changes)
             case "patch":
-                edits = msgspec.convert(args["edits"], list[TextEdit])
+                edits = known_types.convert(args["edits"], list[TextEdit])
                 return of_changes(f"make {counted(len(edits), 'replacement')} as one whole", planned_patch(root, edits))
             case "make_directory":
                 return tree_changes.planned_directory(root, args["path"])

@@ -116,9 +116,9 @@ def _asked_inside(source: Place, target: Place) -> Found | None:
         inside = list(_entries(source, folder))
     for place in (source, target):
         below = (Place(place.root, f"{place.path}/{name}").protection() for name in inside)
-        found = place.protection(folder=True) or next((one for one in below if one is not None), None)
-        if found is not None:
-            return found
+        protection = place.protection(folder=True) or next((one for one in below if one is not None), None)
+        if protection is not None:
+            return protection
     return None
 
 

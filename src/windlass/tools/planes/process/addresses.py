@@ -29,8 +29,8 @@ def address_of(tool: AnyTool) -> Address:
         what = f"{name!r} is made while the program runs" if "<" in name else "it is no function with a name"
         raise UsageError(f"{owner}, which finds it by its name, but {what}: define it at the top of a module")
     loaded = sys.modules.get(module)
-    found = _within(loaded, name)
-    if not _is(found, tool):
+    target = _within(loaded, name)
+    if not _is(target, tool):
         raise UsageError(
             f"{owner}, but {module}.{name} is not it: a worker finds functions and class methods of modules, no "
             "methods of objects and nothing that was replaced"
@@ -58,27 +58,27 @@ def _module_of(function: Any) -> str:
 
 
 def _within(module: Any, name: str) -> Any:
-    found = module
+    target = module
     for piece in name.split("."):
-        found = getattr(found, piece, None)
-    return found
+        target = getattr(target, piece, None)
+    return target
 
 
-def _is(found: Any, tool: AnyTool) -> bool:
+def _is(target: Any, tool: AnyTool) -> bool:
     """Whether what stands under a name is a tool, or the function that it was made of."""
-    inner = found.function if isinstance(found, Tool) else found
+    inner = target.function if isinstance(target, Tool) else target
     function: Any = tool.function
     plain = function.__func__ if isinstance(function, staticmethod) else function
-    return found is tool or inner in (function, plain)
+    return target is tool or inner in (function, plain)
 
 
 def found_tool(call: Call) -> AnyTool:
     """The tool that a call is for, in a worker. Raises whatever its module raises, and `UsageError` if its code is not
     what the runtime has."""
-    found = _within(_loaded(call.address), call.address.name)
-    if not callable(found):
+    target = _within(_loaded(call.address), call.address.name)
+    if not callable(target):
         raise UsageError(f"there is no {call.address.name!r} in {call.address.module!r}")
-    made = found if isinstance(found, Tool) else Tool(found, Options(name=call.tool, parameters=call.parameters))
+    made = target if isinstance(target, Tool) else Tool(target, Options(name=call.tool, parameters=call.parameters))
     if code_digest(made.function) != call.code:
         raise UsageError("its code on disk is not the code that the runtime has: it was changed since; start again")
     return made

@@ -100,10 +100,10 @@ def _watched(worker: int, woken: int, processes_max: int) -> int:
         status = _reaped(worker)
         if status is not None:
             return status
-        found = dict(held.poll(LOOK_MS))
-        if 0 in found:
+        events = dict(held.poll(LOOK_MS))
+        if 0 in events:
             return _reaped(worker) or 0
-        if woken in found:
+        if woken in events:
             os.read(woken, 4096)
         elif _has_children(worker) and len(process_tree.descendants(os.getpid())) > processes_max:
             return TOO_MANY

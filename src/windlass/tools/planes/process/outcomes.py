@@ -118,7 +118,7 @@ class Received:
 
     def _finished(self) -> Outcome:
         message = self._message
-        found = self._rendered()
+        rendering = self._rendered()
         display = self._blocks(message.display) if message.display is not None else None
         private = message.private_error
         return Outcome(
@@ -128,15 +128,15 @@ class Received:
             labels=message.labels,
             changes=message.changes,
             body=ResultBody(
-                content=found.content,
+                content=rendering.content,
                 display=display.content if display is not None else None,
-                whole=found.whole,
+                whole=rendering.whole,
                 telemetry=message.telemetry,
                 private_error=SECRETS.hidden_text(private[:PRIVATE_ERROR_CHARS_MAX]) if private else None,
             ),
-            size=found.size,
-            spooled=found.whole_size,
-            blobs=(*found.blobs, *(display.blobs if display is not None else ())),
+            size=rendering.size,
+            spooled=rendering.whole_size,
+            blobs=(*rendering.blobs, *(display.blobs if display is not None else ())),
         )
 
     def _rendered(self) -> Rendered:
@@ -166,8 +166,8 @@ class Received:
             raise NotPlain("", f"it names bytes that did not come with it ({unknown[0]})")
         blobs = tuple(self._blob(kept[digest], ref) for digest, ref in named.items() if digest not in self._taken)
         self._taken.update(named)
-        found = block_results(blocks)
-        return msgspec.structs.replace(found, blobs=(*found.blobs, *blobs))
+        rendering = block_results(blocks)
+        return msgspec.structs.replace(rendering, blobs=(*rendering.blobs, *blobs))
 
     def _blob(self, index: int, ref: BlobRef) -> Blob:
         blob = self._spools[index].blob(ref.media_type)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from windlass.events.errors import UsageError
 from windlass.events.tools.calls import CallBody
-from windlass.events.values.specs import Contract
+from windlass.events.values.tools import Contract
 from windlass.tools.context import ToolContext, ToolError
 from windlass.tools.planes.inline import GRACE_S
 from windlass.tools.planes.outcome import GONE, Outcome, failed, timed_out
@@ -156,7 +156,7 @@ class ProcessPlane:
                 return _died(tool, died)
 
     async def _once(self, tool: AnyTool, call: CallBody, context: ToolContext) -> Outcome:
-        context.pause(+1)
+        context.waits.begin()
         try:
             sandbox = await self._place(context)
             worker = await self._workers.worker(sandbox, lambda: self._launch(sandbox), context)
@@ -165,7 +165,7 @@ class ProcessPlane:
             why = f"{error}\n{error.told}" if isinstance(error, WorkerDied) else str(error)
             return failed("tool_unavailable", told, told, private=why)
         finally:
-            context.pause(-1)
+            context.waits.end()
         running = RunningCall(worker, context, sandbox)
         try:
             while not context.holds:

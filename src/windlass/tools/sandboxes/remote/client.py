@@ -122,8 +122,8 @@ class RemoteSandbox:
 
     async def capabilities(self) -> Capabilities:
         """What the worker's sandbox holds its processes to. Its processes end with the runtime: there are no jobs."""
-        found = msgspec.json.decode(await self._answer("GET", "/capabilities"), type=Capabilities)
-        return msgspec.structs.replace(found, name=f"remote-{found.name}", jobs=False)
+        capabilities = msgspec.json.decode(await self._answer("GET", "/capabilities"), type=Capabilities)
+        return msgspec.structs.replace(capabilities, name=f"remote-{capabilities.name}", jobs=False)
 
     async def run(self, process: Process, heard: Heard | None = None) -> ProcessResult:
         """Runs a process there, to its end. If the connection breaks, the process is looked for again, and never
@@ -313,12 +313,12 @@ def _within(seconds: float) -> aiohttp.ClientTimeout:
 
 async def _body(response: aiohttp.ClientResponse) -> bytes:
     """All of an answer, within a bound."""
-    found = bytearray()
+    body = bytearray()
     async for piece in response.content.iter_any():
-        found += piece
-        if len(found) > ANSWER_BYTES_MAX:
+        body += piece
+        if len(body) > ANSWER_BYTES_MAX:
             raise ToolError("the worker's answer is too large", code="too_large")
-    return bytes(found)
+    return bytes(body)
 
 
 async def _check(response: aiohttp.ClientResponse, answer: bytes) -> None:

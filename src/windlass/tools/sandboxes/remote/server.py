@@ -180,9 +180,9 @@ class WorkerServer:
     def _folder(self, wanted: Opening) -> str:
         """The folder of a sandbox: beneath the root, whatever is asked for."""
         with self._root.folder(wanted.folder) as fd:
-            found = os.readlink(f"/proc/self/fd/{fd}") if os.path.isdir("/proc/self/fd") else self._root.path
+            folder = os.readlink(f"/proc/self/fd/{fd}") if os.path.isdir("/proc/self/fd") else self._root.path
             if not wanted.own:
-                return found
+                return folder
             name = hashlib.sha256(wanted.session.encode()).hexdigest()[:32]
             with contextlib.suppress(FileExistsError):
                 os.mkdir(OWN, 0o700, dir_fd=fd)
@@ -192,7 +192,7 @@ class WorkerServer:
                     os.mkdir(name, 0o700, dir_fd=inner)
             finally:
                 os.close(inner)
-            return os.path.join(found, OWN, name)
+            return os.path.join(folder, OWN, name)
 
     async def _close(self, request: web.Request) -> web.Response:
         held = self._held.pop(_name(request, "handle"), None)

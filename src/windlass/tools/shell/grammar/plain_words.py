@@ -65,8 +65,8 @@ class PlainTokens:
             self._skip_blanks()
             if self._at >= len(self._text):
                 break
-            found = OPERATORS.match(self._text, self._at)
-            token = self._operator(found[0]) if found else self._word()
+            operator = OPERATORS.match(self._text, self._at)
+            token = self._operator(operator[0]) if operator else self._word()
             yield token
             if token.operator in ("<<", "<<-"):
                 yield self._delimiter(token.operator)

@@ -17,12 +17,12 @@ PIECES_MAX = 4_000
 
 def skimmed(text: str) -> list[SimpleCommand]:
     """What might be commands, each name once with its first words."""
-    found: dict[str, SimpleCommand] = {}
+    commands: dict[str, SimpleCommand] = {}
     for piece in CUTS.split(text, maxsplit=PIECES_MAX):
         words = [bare for bare in (word.strip("'\"\\") for word in piece.split(maxsplit=WORDS_MAX)[:WORDS_MAX]) if bare]
         while words and (words[0] in PASSED_OVER or "=" in words[0] or words[0][0] in "<>"):
             del words[0]
-        if words and words[0] not in found and len(found) < LISTED_COMMANDS_MAX:
+        if words and words[0] not in commands and len(commands) < LISTED_COMMANDS_MAX:
             kept = tuple(Word(text=word, literal=False) for word in words)
-            found[words[0]] = SimpleCommand(words=kept, within=("skimmed",))
-    return list(found.values())
+            commands[words[0]] = SimpleCommand(words=kept, within=("skimmed",))
+    return list(commands.values())

@@ -144,29 +144,29 @@ CONVERSIONS = re.compile(r"%[-+ #0]*[0-9]*(?:\.[0-9]+)?[sdiouxXcbqfeEgG%]")
 DURATION = re.compile(r"[0-9]+(?:\.[0-9]+)?[smh]?")
 
 
-def _printf(found: Parsed) -> bool:
+def _printf(arguments: Parsed) -> bool:
     """A format with nothing in it that could assign to a variable."""
-    if not found.operands:
+    if not arguments.operands:
         return False
-    return "%" not in CONVERSIONS.sub("", found.operands[0])
+    return "%" not in CONVERSIONS.sub("", arguments.operands[0])
 
 
-def _date(found: Parsed) -> bool:
+def _date(arguments: Parsed) -> bool:
     """An operand of date sets the clock unless it is a format."""
-    return all(word.startswith("+") for word in found.operands)
+    return all(word.startswith("+") for word in arguments.operands)
 
 
-def _sleep(found: Parsed) -> bool:
-    return bool(found.operands) and DURATION.fullmatch(found.operands[0]) is not None
+def _sleep(arguments: Parsed) -> bool:
+    return bool(arguments.operands) and DURATION.fullmatch(arguments.operands[0]) is not None
 
 
-def _command(found: Parsed) -> bool:
+def _command(arguments: Parsed) -> bool:
     """Only `command -v NAME` asks; everything else runs."""
-    return bool(found.options)
+    return bool(arguments.options)
 
 
-def _set(found: Parsed) -> bool:
-    return all(name != "-o" or value in ("pipefail", "errexit", "nounset") for name, value in found.options)
+def _set(arguments: Parsed) -> bool:
+    return all(name != "-o" or value in ("pipefail", "errexit", "nounset") for name, value in arguments.options)
 
 
 CHECKS: dict[str, Check] = {

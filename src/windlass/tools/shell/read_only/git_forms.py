@@ -88,22 +88,22 @@ def git_reads(words: Words) -> bool:
     if not rest or rest[0] not in GIT:
         return False
     command, given = rest[0], rest[1:]
-    found = parsed(tuple(word for word in given if not CONTEXT.fullmatch(word)), GIT[command])
-    if found is None or any("%G" in value for _, value in found.options):
+    arguments = parsed(tuple(word for word in given if not CONTEXT.fullmatch(word)), GIT[command])
+    if arguments is None or any("%G" in value for _, value in arguments.options):
         return False  # %G… in a format runs a program that verifies signatures
     match command:
         case "branch":
-            listing = any(name in ("--list",) for name, _ in found.options)
-            return listing or not found.operands
+            listing = any(name in ("--list",) for name, _ in arguments.options)
+            return listing or not arguments.operands
         case "tag":
-            listing = any(name in ("-l", "--list") for name, _ in found.options)
-            return listing or not found.operands
+            listing = any(name in ("-l", "--list") for name, _ in arguments.options)
+            return listing or not arguments.operands
         case "remote":
-            return not found.operands or found.operands[0] == "get-url"
+            return not arguments.operands or arguments.operands[0] == "get-url"
         case "stash":
-            return found.operands in (("list",), ("show",))
+            return arguments.operands in (("list",), ("show",))
         case "reflog":
-            return not found.operands or found.operands[0] == "show"
+            return not arguments.operands or arguments.operands[0] == "show"
     return True
 
 

@@ -61,6 +61,11 @@ def command_reads(command: SimpleCommand, *, moved: bool = False) -> bool:
     return _form_reads(name, words)
 
 
+def is_known_to_read(name: str) -> bool:
+    """Whether a command has forms in which it only reads."""
+    return name == "git" or name in SCRIPTS or name in FORMS
+
+
 def argv_is_text(argv: Words) -> bool:
     """Whether a shell is given a text and nothing else: the commands of the text are judged by themselves."""
     return len(argv) == 3 and argv[0] in ("bash", "sh") and argv[1] == "-c"
@@ -68,10 +73,10 @@ def argv_is_text(argv: Words) -> bool:
 
 def _passes_on(argv: Words) -> bool:
     """Whether a command only runs another one, which is judged by itself."""
-    found = wrapped(argv)
-    if found.doubt is not None or not (found.commands or found.texts):
+    payload = wrapped(argv)
+    if payload.doubt is not None or not (payload.commands or payload.texts):
         return False
-    return argv[0] != "time" or set(argv[1 : len(argv) - len(found.commands[0])]) <= {"-p"}
+    return argv[0] != "time" or set(argv[1 : len(argv) - len(payload.commands[0])]) <= {"-p"}
 
 
 def _is_device(word: str) -> bool:
@@ -85,8 +90,8 @@ def _form_reads(name: str, words: Words) -> bool:
         return False
     if name in ANYTHING:
         return True
-    found = parsed(words, forms)
-    return found is not None and (name not in CHECKS or CHECKS[name](found))
+    arguments = parsed(words, forms)
+    return arguments is not None and (name not in CHECKS or CHECKS[name](arguments))
 
 
 def _redirect_reads(redirect: Redirect) -> bool:

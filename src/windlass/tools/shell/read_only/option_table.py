@@ -55,10 +55,10 @@ def parsed(words: Words, forms: Forms) -> Parsed | None:
         if not word.startswith("-") or word == "-":
             operands.append(word)
         elif word.startswith("--"):
-            found = _long(word, rest, forms)
-            if found is None:
+            option = _long(word, rest, forms)
+            if option is None:
                 return None
-            options.append(found)
+            options.append(option)
         elif forms.numeric and word[1:].isdecimal():
             options.append(("-", word[1:]))
         elif (forms.apart and len(word) > 2) or not _cluster(word[1:], rest, forms, options):

@@ -42,19 +42,19 @@ def find_reads(words: Words) -> bool:
 
 def sed_reads(words: Words) -> bool:
     """A script that prints, deletes lines from what it prints, or substitutes in it, without in-place editing."""
-    found = parsed(words, Forms(flags="nErsuz", values="e", long="quiet silent regexp-extended posix"))
-    if found is None:
+    arguments = parsed(words, Forms(flags="nErsuz", values="e", long="quiet silent regexp-extended posix"))
+    if arguments is None:
         return False
-    scripts = [value for name, value in found.options if name == "-e"] or list(found.operands[:1])
+    scripts = [value for name, value in arguments.options if name == "-e"] or list(arguments.operands[:1])
     pieces = [piece.strip() for script in scripts for piece in re.split(r"[;\n]", script)]
     return bool(scripts) and all(SED_PLAIN.fullmatch(piece) for piece in pieces if piece)
 
 
 def awk_reads(words: Words) -> bool:
     """A program without pipes, redirections, system() and getline."""
-    found = parsed(words, AWK_FORMS)
-    if found is None or not found.operands:
+    arguments = parsed(words, AWK_FORMS)
+    if arguments is None or not arguments.operands:
         return False
-    program = found.operands[0]
+    program = arguments.operands[0]
     dangerous = AWK_RUNS.search(program) or "ARGV" in program or "close" in program
     return not dangerous and AWK_PLAIN.fullmatch(program) is not None

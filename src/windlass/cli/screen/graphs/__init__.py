@@ -1,0 +1,1 @@
+"""Workflows, state machines and trees of sessions as people read them."""

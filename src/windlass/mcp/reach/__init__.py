@@ -1,0 +1,1 @@
+"""How a server is reached, by a process or by HTTP, and how much of it is heard: sizes, times, paces."""

@@ -1,0 +1,1 @@
+"""Sources of signals that a runtime looks at itself."""

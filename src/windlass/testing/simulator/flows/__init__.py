@@ -1,0 +1,1 @@
+"""Workflows in a simulated world: their graphs, and what must hold for them."""
