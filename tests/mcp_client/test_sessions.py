@@ -8,9 +8,11 @@ import os
 import pathlib
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 
 import windlass
@@ -372,6 +374,63 @@ async def test_servers_of_a_workspace_are_started_only_if_it_is_trusted(
             await session.prompt("go")
             await session.wait_idle()
         assert (await session.state()).mcp.servers["strange"].status == "connected"
+
+
+async def test_what_a_person_agrees_to_during_a_look_is_there_for_the_next_prompt(
+    strange: Strange, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session at rest looks at its servers by itself. A prompt that found such a look under way was content with it,
+    however much older than the person's word that was."""
+    looked, agreed = threading.Event(), threading.Event()
+    standing = TrustRecords.launch_standing
+
+    def late(records: TrustRecords, *about: Any) -> Any:
+        stands = standing(records, *about)
+        looked.set()
+        assert agreed.wait(PATIENCE_S)
+        return stands
+
+    async with at_work(agent(strange, "one", trust="record"), tmp_path) as session:
+        driven = await session.runtime.host.opener.ensure_driven(session.key)
+        assert driven is not None
+        assert driven.mcp is not None
+        await session.wait_idle()
+        monkeypatch.setattr(TrustRecords, "launch_standing", late)
+        await driven.mcp.start()
+        assert await asyncio.to_thread(looked.wait, PATIENCE_S)
+        assert strange.notes("begins") == []
+        agree_to_all()
+        agreed.set()
+        await session.prompt("go")
+        assert len(strange.notes("begins")) == 1
+
+
+def test_a_look_takes_back_nothing_that_a_person_agrees_to_meanwhile(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = McpServer(name="shop", command="shop")
+    key, sight = key_of(server, "helper"), sight_of(server)
+    records = TrustRecords(str(tmp_path))
+    records.saw(server, key, sight)
+    seen = records.of(key)
+    assert seen is not None
+    person = threading.Thread(target=TrustRecords(str(tmp_path)).agree, args=(seen, "a person"))
+    read = TrustRecords.of
+
+    def slow(these: TrustRecords, key: str) -> Any:
+        before = read(these, key)
+        person.start()
+        person.join(0.2)  # as long as it may take, if nothing holds it up
+        return before
+
+    monkeypatch.setattr(TrustRecords, "of", slow)
+    other = msgspec.structs.replace(sight, about="other words")
+    records.saw(server, key, other)
+    person.join(PATIENCE_S)
+    monkeypatch.undo()
+    record = records.of(key)
+    assert record is not None
+    assert (record.trusted, record.by) == (sight, "a person")
 
 
 def agree_to_all() -> None:

@@ -84,6 +84,10 @@ class McpPlane:
         """What is being found out about each server: whether it is there, and what was agreed to."""
         self._working: set[asyncio.Task[None]] = set()
 
+    def looks_at(self, name: str) -> bool:
+        """Whether it is being found out about a server at this moment."""
+        return (opening := self.opening.get(name)) is not None and not opening.done()
+
     def work(self, doing: Coroutine[Any, Any, None]) -> None:
         """Has something done in the background, until the session is let go."""
         task = asyncio.ensure_future(doing)

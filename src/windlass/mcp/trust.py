@@ -3,14 +3,18 @@ so that a changed one can be shown as a diff. Kept in the user's own state folde
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import fcntl
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
 
+from windlass.events import known_types
 from windlass.events.values.blocks import Value
 
 from .server import CODE, McpServer
@@ -139,15 +143,32 @@ class TrustRecords:
         return self._write(msgspec.structs.replace(record, trusted=now, seen=None, by=by, asks_first=False))
 
     def saw(self, server: McpServer, key: str, sight: Sight) -> None:
-        """Notes what was there instead of what is trusted, for whoever is to agree to it."""
-        before = self.of(key) or Record(key=key, name=server.name, origin=server.origin)
-        now = msgspec.structs.replace(before, seen=sight, asks_first=wants_person(server, before))
-        if before != now:
-            self._write(now)
+        """Notes what was there instead of what is trusted, for whoever is to agree to it. Takes nothing back that
+        somebody agrees to meanwhile, in another process or here."""
+        with self._alone():
+            before = self.of(key) or Record(key=key, name=server.name, origin=server.origin)
+            now = msgspec.structs.replace(before, seen=sight, asks_first=wants_person(server, before))
+            if before != now:
+                self._put(now)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """While this one alone changes records."""
+        folder = os.path.join(self.folder, "trust")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        lock = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
 
     def _write(self, record: Record) -> Record:
+        with self._alone():
+            return self._put(record)
+
+    def _put(self, record: Record) -> Record:
         path = self._path(record.key)
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         fd, name = tempfile.mkstemp(dir=os.path.dirname(path))
         try:
             with os.fdopen(fd, "wb") as file:
@@ -162,7 +183,7 @@ class TrustRecords:
 def _read(path: str, key: str | None = None) -> Record | None:
     try:
         with open(path, "rb") as file:
-            record = msgspec.json.decode(file.read(RECORD_BYTES_MAX), type=Record)
+            record = known_types.decode(file.read(RECORD_BYTES_MAX), Record)
     except (OSError, msgspec.MsgspecError):
         return None
     return record if key is None or record.key == key else None

@@ -68,13 +68,20 @@ class SessionServers:
     async def look(self, only: Container[str] | None = None) -> None:
         """Connects what is not connected, and records and mounts what is other than before; of some servers only, or of
         all. One that failed a moment ago is left alone, unless the session is being opened. One that takes longer than
-        the session waits is recorded when it is there."""
-        await self.start(only)
+        the session waits is recorded when it is there. One that was being looked at already, and came out frozen, is
+        looked at once more: a person may have agreed to it meanwhile."""
+        joined = await self.start(only)
+        await self._first_ends()
+        if any(self._is_frozen(name) for name in joined):
+            await self.start(only)
+            await self._first_ends()
+
+    async def _first_ends(self) -> None:
         for first in tuple(self._looks):
             await first.wait()
 
-    async def start(self, only: Container[str] | None = None) -> None:
-        """Begins a look in the background."""
+    async def start(self, only: Container[str] | None = None) -> list[str]:
+        """Begins a look in the background. Gives those that are being looked at already, and are left to that."""
         async with self._starting:
             servers, problems = await asyncio.to_thread(configured, self._config, self._place())
             plane = await self.plane()
@@ -84,16 +91,18 @@ class SessionServers:
                     await self._on_record.tell("mcp_config", problem)
                 await self._forget(plane, servers)
             self._changed.intersection_update(servers)
+            joined = [name for name in servers if plane.looks_at(name)]
             looked_at = [server for name, server in servers.items() if self._is_looked_at(plane, name, only)]
             for server in looked_at:
                 plane.opening[server.name] = asyncio.ensure_future(self._look_at(plane, server))
             first = asyncio.Event()
             self._looks.add(first)
             plane.work(self._collect(plane, [server.name for server in looked_at], first))
+            return joined
 
     def _is_looked_at(self, plane: McpPlane, name: str, only: Container[str] | None) -> bool:
         """Whether a look is for a server: one that is being connected still is waited for by whoever began that."""
-        if (opening := plane.opening.get(name)) is not None and not opening.done():
+        if plane.looks_at(name):
             return False
         return only is None or (name in only and not self._is_frozen(name))
 
