@@ -1,1 +1,1 @@
-"""Agents as models of OpenAI's Responses API: what its clients send becomes commands, and the log their events."""
+"""Agents behind OpenAI clients, as models of both their APIs: requests become commands, and the log their answers."""

@@ -1,1 +1,1 @@
-"""Verbs that go back in a session, or another way from a point of it: fork, rewind, diff, replay."""
+"""Verbs that go back in a session, or another way from a point of it."""

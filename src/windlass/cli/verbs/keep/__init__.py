@@ -1,1 +1,1 @@
-"""Verbs that keep logs: verify, export, import, prune."""
+"""Verbs that keep logs, prove that they are whole, and move sessions from one store to another."""

@@ -1,1 +1,1 @@
-"""Verbs that look at sessions and change nothing: ps, logs, show, inspect, cost."""
+"""Verbs that look at sessions and change nothing."""

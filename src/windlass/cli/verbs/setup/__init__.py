@@ -1,1 +1,1 @@
-"""Verbs that set up an installation and look at it: init, completion, doctor, models, sim."""
+"""Verbs that set up an installation, say what it trusts and allows, and look whether it is sound."""

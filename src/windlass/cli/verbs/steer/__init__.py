@@ -1,2 +1,1 @@
-"""Verbs that answer a session or steer it, through its inbox: approve, deny, answer, settle, interrupt, cancel, wake,
-queue, grants."""
+"""Verbs that answer a session or steer it, through its inbox."""

@@ -1,1 +1,1 @@
-"""Verbs that have an agent work: run, chat, demo."""
+"""Verbs that have agents work, here or for clients that ask."""
