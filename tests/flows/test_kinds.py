@@ -7,11 +7,12 @@ import json
 import pytest
 
 import windlass
-from tests.runtime.support import events_of, only, started
+from tests.runtime.support import events_of, only, sound, started
 from windlass import flows
 from windlass.events.questions import QuestionRequested
 from windlass.events.trees.children import ChildStarted
 from windlass.events.trees.flows import NodeFinished
+from windlass.events.values.failures import failure
 
 from .support import carried_out, listener, speaker
 
@@ -110,6 +111,41 @@ async def test_a_map_says_what_it_cannot_go_over(given, why):
     flow = flows.Flow("odd", [flows.map_over("each", "input", listener("x", str), "{item}", items=2)])
     result = await carried_out(flow, given)
     assert (result.status, result.nodes["each"].reason) == ("failed", why)
+
+
+class Unsteady:
+    """Says of each task what it was told, from the attempt on that is named for it, and fails before."""
+
+    def __init__(self, well_from: dict[str, int]) -> None:
+        self.well_from = well_from
+        self.tasks: list[str] = []
+
+    def __call__(self, task: str) -> object:
+        self.tasks.append(task)
+        return task.upper() if self.tasks.count(task) >= self.well_from[task] else failure("invalid_request", "no")
+
+
+async def test_a_map_that_is_tried_again_pays_only_for_the_items_that_did_not_end_well():
+    says = Unsteady({"a": 1, "b": 3, "c": 1, "d": 2})
+    flow = flows.Flow(
+        "again", [flows.map_over("each", "input", listener("x", says), "{item}", retries=2, retry_wait=0)]
+    )
+    result = await carried_out(flow, ["a", "b", "c", "d"])
+    assert result.output == ["A", "B", "C", "D"]
+    assert {task: says.tasks.count(task) for task in "abcd"} == {"a": 1, "b": 3, "c": 1, "d": 2}
+
+
+async def test_a_map_that_went_on_after_it_was_stopped_pays_only_for_the_items_that_were_not_there():
+    says = Unsteady({"a": 1, "b": 1, "c": 2})
+    flow = flows.Flow("again", [flows.map_over("each", "input", listener("x", says), "{item}")])
+    async with windlass.open(agents=[flow]) as runtime:
+        run = await runtime.flow(flow, "f", input=["a", "b", "c"])
+        assert (await run.result()).nodes["each"].reason.startswith("items 3 did not end well")
+        await run.session.wake()
+        result = await run.result()
+        await sound(run.session)
+    assert result.output == ["A", "B", "C"]
+    assert says.tasks.count("a") == says.tasks.count("b") == 1
 
 
 # --- verify, and what follows from it ---

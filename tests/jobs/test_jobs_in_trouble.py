@@ -225,3 +225,37 @@ async def test_a_job_whose_start_comes_after_its_session_was_let_go_ends(tmp_pat
         await starting
     async with asyncio.timeout(PATIENCE_S):
         assert (await jobs.ended("j1.0")).status in ("aborted", "lost")
+
+
+# --- no files left ---
+
+
+async def test_a_job_that_cannot_be_looked_at_for_want_of_files_is_neither_lost_nor_killed(tmp_path, monkeypatch):
+    host = LocalJobs(str(tmp_path / "jobs")).for_session("s", born)
+    script = "echo $$ > pid; until [ -e go ]; do sleep 0.02; done"
+    await host.start(
+        "j1.0", Launch(argv=("sh", "-c", script), cwd=str(tmp_path), env={"PATH": os.environ["PATH"]}), "s"
+    )
+    pid = await pid_in(tmp_path / "pid")
+    looked = asyncio.Event()
+
+    def without_descriptors(path, *more, **most):
+        looked.set()
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    try:
+        for module in ("runtime.jobs.job_folder", "tools.processes.process_tree"):
+            with monkeypatch.context() as patch:
+                patch.setattr(f"windlass.{module}.open", without_descriptors, raising=False)
+                looked.clear()
+                end = asyncio.create_task(host.ended("j1.0"))
+                await asyncio.wait_for(looked.wait(), PATIENCE_S)
+                if module == "runtime.jobs.job_folder":
+                    await host.sweep(frozenset())  # whose it is cannot be read: it is left alone
+            assert alive(pid)
+            assert not end.done()
+            end.cancel()
+        (tmp_path / "go").touch()
+        assert (await asyncio.wait_for(host.ended("j1.0"), PATIENCE_S)).status == "completed"
+    finally:
+        await host.end_all()

@@ -268,6 +268,31 @@ def test_the_time_of_a_node_ends_with_it():
     world.sound()
 
 
+def test_results_that_a_map_has_are_kept_for_its_next_attempts_unless_these_ask_for_all():
+    world = World(node("m", kind="map", retries=9))
+
+    def attempt(*oks: bool) -> list[bool]:
+        """Has the node make a call for each of these; whether there is a result by item, when the next one begins."""
+        if oks:
+            world.compute(world.effects()[0], *["helper"] * len(oks))
+        for ok in oks:
+            world.end_child(world.effects()[0], ok=ok)
+        world.compute(world.effects()[0], outcome="failed")
+        return [bool(seq) for seq in world.flow.nodes["m"].kept]
+
+    assert attempt(False, False, False) == [False, False, False]
+    assert attempt(False, True, False) == [False, True, False]
+    assert attempt(True, False) == [True, True, False]
+    kept = world.flow.nodes["m"].kept
+    assert attempt(False) == [True, True, False]
+    assert world.flow.nodes["m"].kept == kept
+    assert attempt(True, False, True) == [True, False, True]  # as older logs have it: a call for every item again
+    assert attempt(True) == [True, True, True]
+    assert attempt() == [True, True, True]
+    assert world.session.folded() == world.session.state
+    world.sound()
+
+
 # --- any graph ---
 
 

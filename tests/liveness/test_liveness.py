@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -126,6 +128,23 @@ def test_a_runner_is_named_by_its_process_and_its_host():
     elsewhere = runner_names.runner_name("runner-x", msgspec.structs.replace(where, room="0-1", host="build-7"))
     assert liveness.told(elsewhere) == f"process {os.getpid()} on build-7"
     assert liveness.told("runner-x") == "'runner-x'"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES])
+def test_a_process_that_cannot_be_looked_at_is_not_taken_for_a_dead_one(monkeypatch, number):
+    where = runner_names.whereabouts(liveness.named("runner-x"))
+    parent = msgspec.structs.replace(where, pid=os.getppid(), start=liveness.started_at(os.getppid()))
+    dead = msgspec.structs.replace(parent, start="1")
+    reads = pathlib.Path.read_bytes
+    assert [liveness.gone(runner_names.runner_name("runner-x", one)) for one in (parent, dead)] == [False, True]
+
+    def without_rights(path):
+        if path.name == "stat":
+            raise OSError(number, os.strerror(number), str(path))
+        return reads(path)
+
+    monkeypatch.setattr(pathlib.Path, "read_bytes", without_rights)
+    assert [liveness.gone(runner_names.runner_name("runner-x", one)) for one in (parent, dead)] == [False, False]
 
 
 def test_a_process_of_another_container_is_not_taken_for_a_dead_one():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import pathlib
 import signal
@@ -431,6 +432,35 @@ def test_a_look_takes_back_nothing_that_a_person_agrees_to_meanwhile(
     record = records.of(key)
     assert record is not None
     assert (record.trusted, record.by) == (sight, "a person")
+
+
+async def test_a_server_whose_record_cannot_be_read_is_not_seen_for_the_first_time(
+    strange: Strange, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was trusted at first sight, and has changed since: taking the record for none would trust the change."""
+    helper = agent(strange, "one", "two", "three")
+    async with at_work(helper, tmp_path) as session:
+        await session.prompt("go")
+    (file,) = (pathlib.Path(TrustRecords().folder) / "trust").glob("*.json")
+    kept = file.read_bytes()
+    strange.tell("tools.json", windlass_json([{"name": "other", "inputSchema": {"type": "object"}}]))
+    with monkeypatch.context() as patch:
+        patch.setattr("windlass.mcp.trust.open", without_descriptors, raising=False)
+        async with at_work(helper, tmp_path) as session:
+            await session.prompt("go")
+            assert (await session.state()).mcp.servers["strange"].status == "frozen"
+            assert "Too many open files" in of(NoticeGiven, await events(session))[-1].message
+    assert file.read_bytes() == kept
+    file.write_bytes(b"{")
+    async with at_work(helper, tmp_path) as session:
+        await session.prompt("go")
+        assert (await session.state()).mcp.servers["strange"].status == "frozen"
+        assert str(file) in of(NoticeGiven, await events(session))[-1].message
+    assert file.read_bytes() == b"{"
+
+
+def without_descriptors(path: str, *more: Any) -> Any:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
 
 
 def agree_to_all() -> None:

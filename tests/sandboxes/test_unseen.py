@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pathlib
 from typing import Any
 
@@ -11,6 +13,7 @@ import windlass
 from windlass.events.tools.calls import ToolFinished
 from windlass.testing.scripted import ScriptedModel, call
 from windlass.tools.sandboxes.choice import candidates
+from windlass.tools.sandboxes.guarded_names import guarded_names
 from windlass.tools.sandboxes.unseen_files import unseen_in
 
 WORKS = [each.name for each in candidates() if each.problem is None]
@@ -89,3 +92,24 @@ def test_a_folder_that_is_too_large_is_said_to_be(work, monkeypatch):
     assert unseen_in(str(work), ("*.pem",)).whole
     monkeypatch.setattr("windlass.tools.sandboxes.unseen_files.ENTRIES_MAX", 3)
     assert not unseen_in(str(work), ("*.pem",)).whole
+
+
+def test_a_folder_that_could_not_be_looked_through_is_not_said_to_hold_nothing(work, monkeypatch):
+    """Without file descriptors nobody knows what must be covered, or what must be held."""
+    scans = os.scandir
+    failing = str(work / "src" / "deep")
+
+    def scandir(path):
+        if os.fspath(path) == failing:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+        return scans(path)
+
+    def listdir(path):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    assert unseen_in(str(work), ("*.pem",)).whole
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert not unseen_in(str(work), ("*.pem",)).whole
+    monkeypatch.setattr(os, "listdir", listdir)
+    with pytest.raises(OSError, match="Too many open files"):
+        guarded_names(str(work))

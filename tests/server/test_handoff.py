@@ -289,6 +289,47 @@ async def test_what_a_detached_child_left_behind_deep_below_keeps_the_session_he
             await handed(tmp_path, running)
 
 
+async def test_a_detached_job_of_a_child_that_has_ended_keeps_the_session_here(tmp_path):
+    """It runs on this machine, as a job of the session itself would."""
+    waits = call("shell", command="until [ -e go ]; do sleep 0.02; done", background="detached")
+    helper = windlass.Agent(
+        "helper",
+        model=ScriptedModel(by_history([waits, "It is begun."])),
+        tools=["shell"],
+        policy=windlass.Policy(default="allow"),
+        description="helps",
+    )
+    top = windlass.Agent(
+        "lead",
+        model=ScriptedModel(by_history([call("spawn", agent="helper", task="Build."), "Done."])),
+        agents=[helper],
+    )
+    async with here(tmp_path, top) as runtime:
+        session = await runtime.session(top, "march", workspace=tmp_path)
+        await session.prompt("Build it.")
+        assert (await session.result()).status == "asked"
+        (asked,) = await session.requests()
+        await session.approve(asked)
+        while (result := await session.result()).status == "asked":
+            await asyncio.sleep(0.01)
+        assert result.status == "completed"
+        child = await runtime.get("march~c6.0")
+        (job,) = (await child.state()).jobs.open
+    async with serving(room(tmp_path, "there"), [top]) as running:
+        try:
+            with pytest.raises(
+                UsageError, match=rf"in child session march~c6.0, job {job} runs here: wait for its end"
+            ):
+                await handed(tmp_path, running)
+        finally:
+            async with here(tmp_path, top) as runtime:
+                child = await runtime.get("march~c6.0")
+                await child.kill_job(job)
+                while (await child.state()).jobs.open:
+                    await asyncio.sleep(0.01)
+        assert not (await handed(tmp_path, running)).before
+
+
 async def test_below_a_session_that_left_nothing_is_answered_and_all_can_be_cancelled(tmp_path, monkeypatch):
     """As in stores of versions that handed such sessions over."""
     agent = lead()

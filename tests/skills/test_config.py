@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import pathlib
 import sys
 from typing import Any
@@ -176,6 +178,26 @@ def test_trust_says_what_a_skill_needs_before_it_is_used(place):
         what = found(place, trust=trust)
         assert (names(what), codes(what)) == ([], ["skill-changed"])
     assert names(found(place, trust="source")) == ["one"]
+
+
+@pytest.mark.parametrize("spoil", ["descriptors", "garbage"])
+def test_a_skill_whose_record_cannot_be_read_is_not_seen_for_the_first_time(place, monkeypatch, spoil):
+    folder = put(place / "shelf", "one")
+    TrustRecords().trust(found(place).skills[0])
+    (folder / "SKILL.md").write_text(skill("one", "Does it.", body="Something else.\n"))
+    (file,) = (place / "state").rglob("trust/*.json")
+
+    def without_descriptors(path: str, *more: Any) -> Any:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    if spoil == "garbage":
+        file.write_bytes(b"{")
+    else:
+        monkeypatch.setattr("windlass.skills.trust.open", without_descriptors, raising=False)
+    for trust in ("first_sight", "record"):
+        what = found(place, trust=trust)
+        assert (names(what), codes(what)) == ([], ["skill-unread"])
+        assert str(file) in str(what.failures[0].reason)
 
 
 def test_a_changed_skill_is_shown_as_a_diff(place):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import errno
 import fcntl
 import hashlib
 import os
@@ -99,21 +100,28 @@ class TrustRecords:
         return os.path.join(self.folder, "trust", f"{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}.json")
 
     def of(self, key: str) -> Record | None:
-        """The record of a server; None if there is none, or it cannot be read."""
-        return _read(self._path(key), key)
+        """The record of a server; None if there is none. Raises `OSError` for one that is there and cannot be read:
+        whoever took that for none would trust at first sight what may have changed since."""
+        record = _read(self._path(key))
+        return record if record is not None and record.key == key else None
 
     def all(self) -> list[Record]:
-        """Every record, by name."""
+        """Every record that can be read, by name."""
         folder = os.path.join(self.folder, "trust")
         try:
             names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
         except OSError:
             return []
-        records = [record for name in names if (record := _read(os.path.join(folder, name))) is not None]
+        records = list[Record]()
+        for name in names:
+            with contextlib.suppress(OSError):
+                record = _read(os.path.join(folder, name))
+                records += [record] if record is not None else []
         return sorted(records, key=lambda record: (record.name, record.origin))
 
     def launch_standing(self, server: McpServer, key: str) -> Standing:
-        """How the way to a server stands to what was trusted: this is asked before anything is run or reached."""
+        """How the way to a server stands to what was trusted: this is asked before anything is run or reached. Raises
+        `OSError` if that cannot be read."""
         record = self.of(key)
         trusted = record.trusted_for(server) if record is not None else None
         if trusted is None:
@@ -121,7 +129,7 @@ class TrustRecords:
         return "trusted" if trusted.launch_digest == server.launch_digest else "changed"
 
     def standing(self, server: McpServer, key: str, listing: Listing) -> Standing:
-        """How a server and its list stand to what was trusted."""
+        """How a server and its list stand to what was trusted. Raises `OSError` if that cannot be read."""
         standing = self.launch_standing(server, key)
         record = self.of(key)
         if standing != "trusted" or record is None or record.trusted is None:
@@ -144,7 +152,7 @@ class TrustRecords:
 
     def saw(self, server: McpServer, key: str, sight: Sight) -> None:
         """Notes what was there instead of what is trusted, for whoever is to agree to it. Takes nothing back that
-        somebody agrees to meanwhile, in another process or here."""
+        somebody agrees to meanwhile, in another process or here. Raises `OSError` if that cannot be done."""
         with self._alone():
             before = self.of(key) or Record(key=key, name=server.name, origin=server.origin)
             now = msgspec.structs.replace(before, seen=sight, asks_first=wants_person(server, before))
@@ -180,13 +188,19 @@ class TrustRecords:
         return record
 
 
-def _read(path: str, key: str | None = None) -> Record | None:
+def _read(path: str) -> Record | None:
+    """What a file holds; None if there is none, or this user may not even look where it would be. Raises `OSError`."""
     try:
         with open(path, "rb") as file:
-            record = known_types.decode(file.read(RECORD_BYTES_MAX), Record)
-    except (OSError, msgspec.MsgspecError):
+            return known_types.decode(file.read(RECORD_BYTES_MAX), Record)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    return record if key is None or record.key == key else None
+    except PermissionError:
+        if os.access(os.path.dirname(path), os.X_OK):
+            raise
+        return None
+    except msgspec.MsgspecError:
+        raise OSError(errno.EINVAL, "it holds no record that this version knows", path) from None
 
 
 # --- diffs ---

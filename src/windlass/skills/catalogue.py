@@ -134,17 +134,25 @@ class _Search:
     def _trusted(self, skill: Skill) -> bool:
         if skill.place in ("inline", "package") or (skill.place == "directory" and self.config.trust == "source"):
             return True
-        standing = self.records.standing(skill)
+        try:
+            standing = self.records.standing(skill)
+        except OSError as error:
+            told = f"{skill.location}: what was trusted of it cannot be read ({error}); without that file it is new"
+            self._hold_back(skill, "skill-unread", told)
+            return False
         if standing == "changed" or (standing == "new" and self.config.trust == "record"):
             why = "is not what was trusted" if standing == "changed" else "is trusted by nobody yet"
             told = f"{skill.location} {why}: look at it and run 'windlass skills trust {skill.folder}'"
-            self.failures.append(Failed(reference=skill.name, reason=SkillNotLoaded(message=told), key=skill.key))
-            self.remark(f"skill-{standing}", told, skill.location)
-            self.changed.append(skill)
+            self._hold_back(skill, f"skill-{standing}", told)
             return False
         if standing == "new" and skill.place in ("archive", "checkout"):
             self.untrusted.append(skill.name)
         return True
+
+    def _hold_back(self, skill: Skill, code: str, told: str) -> None:
+        self.failures.append(Failed(reference=skill.name, reason=SkillNotLoaded(message=told), key=skill.key))
+        self.remark(code, told, skill.location)
+        self.changed.append(skill)
 
     def remark(self, code: str, message: str, path: str = "", fix: str = "") -> None:
         self.diagnostics.append(warning(code, message, fix, path=path))

@@ -4,6 +4,7 @@ be shown as a diff. Kept in the user's own state folder, since it is a person's 
 from __future__ import annotations
 
 import difflib
+import errno
 import hashlib
 import os
 import tempfile
@@ -57,16 +58,25 @@ class TrustRecords:
         return os.path.join(self.folder, "trust", f"{name}.json")
 
     def of(self, key: SkillKey) -> Record | None:
-        """The record of a skill; None if nobody has trusted it, or the record cannot be read."""
+        """The record of a skill; None if nobody has trusted it, or this user may not even look where that would be.
+        Raises `OSError` for one that is there and cannot be read: whoever took that for none would trust at first sight
+        what may have changed since."""
+        path = self._path(key)
         try:
-            with open(self._path(key), "rb") as file:
+            with open(path, "rb") as file:
                 record = known_types.decode(file.read(RECORD_BYTES_MAX), Record)
-        except (OSError, msgspec.MsgspecError):
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except PermissionError:
+            if os.access(os.path.dirname(path), os.X_OK):
+                raise
+            return None
+        except msgspec.MsgspecError:
+            raise OSError(errno.EINVAL, "it holds no record that this version knows", path) from None
         return record if record.key == key else None
 
     def standing(self, skill: Skill) -> Standing:
-        """How a skill stands to what was trusted."""
+        """How a skill stands to what was trusted. Raises `OSError` if that cannot be read."""
         record = self.of(skill.key)
         if record is None:
             return "new"

@@ -151,6 +151,11 @@ class IndexRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     input_tokens: int = 0
     output_tokens: int = 0
     cost_nanos: int = 0
+    own_input_tokens: int | None = None
+    own_output_tokens: int | None = None
+    own_cost_nanos: int | None = None
+    """The part of these that it used itself: not its children, nor the origin of a fork, which have rows of their own.
+    None in a row that was written before this was told."""
     metadata: dict[str, str] = {}
     losses: int = 0
     """How many owners in a row were lost while it worked: what it does may be what ends them."""

@@ -14,7 +14,7 @@ import msgspec
 from windlass.events.budgets import BudgetStopped, BudgetWarned
 from windlass.events.changes import LimitsChanged
 from windlass.events.runs import RunStarted
-from windlass.events.sessions import SessionStarted
+from windlass.events.sessions import SessionForked, SessionStarted
 from windlass.events.trees.children import Used
 from windlass.events.values.models import ModelRef
 from windlass.events.values.setup import Limits
@@ -129,6 +129,14 @@ class Totals(msgspec.Struct, kw_only=True, gc=False):
     duration_ms: int = 0
 
 
+class OwnUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What requests to models have used."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_nanos: int = 0
+
+
 class Budget(msgspec.Struct, kw_only=True, gc=False):
     """What the session may use, and what it has used. Booked once; what a run used is what came since it began."""
 
@@ -141,6 +149,8 @@ class Budget(msgspec.Struct, kw_only=True, gc=False):
     """What was spent when the current run itself began."""
     warned: dict[str, bool] = {}
     totals: dict[str, Totals] = {}
+    before_fork: OwnUse = OwnUse()
+    """What the origin of a fork had requested itself up to there."""
 
     @property
     def run_spent(self) -> Spent:
@@ -158,6 +168,10 @@ class Budget(msgspec.Struct, kw_only=True, gc=False):
 
 def session_started(state: State, event: SessionStarted) -> None:
     state.budget.limits, state.budget.run_limits = event.setup.limits, event.setup.run_limits
+
+
+def session_forked(state: State, event: SessionForked) -> None:
+    state.budget.before_fork = _requested(state)
 
 
 def limits_changed(state: State, event: LimitsChanged) -> None:
@@ -253,6 +267,27 @@ def spend(state: State, model: str, usage: Usage, cost: int, duration_ms: int = 
     totals.usage.add(usage)
     totals.cost_nanos += cost
     totals.duration_ms += duration_ms
+
+
+def own_use(state: State) -> OwnUse:
+    """What the session has requested itself: nothing of what its children did, nor its origin before the fork. Summed
+    over all sessions, each request counts once."""
+    all_of_it, before = _requested(state), state.budget.before_fork
+    return OwnUse(
+        input_tokens=all_of_it.input_tokens - before.input_tokens,
+        output_tokens=all_of_it.output_tokens - before.output_tokens,
+        cost_nanos=all_of_it.cost_nanos - before.cost_nanos,
+    )
+
+
+def _requested(state: State) -> OwnUse:
+    """What the requests in this log have used, also those from before a fork."""
+    tokens_in = tokens_out = nanos = 0
+    for totals in state.budget.totals.values():
+        tokens_in += totals.usage.input_tokens
+        tokens_out += totals.usage.output_tokens
+        nanos += totals.cost_nanos
+    return OwnUse(input_tokens=tokens_in, output_tokens=tokens_out, cost_nanos=nanos)
 
 
 # --- what is left -------------------------------------------------------------------------------------------------
@@ -481,5 +516,5 @@ def warnings(state: State) -> Decisions:
 PART = Part(
     name="budgets",
     decisions={LimitsChanged: limits_changed, BudgetWarned: budget_warned, BudgetStopped: budget_stopped},
-    hears={SessionStarted: session_started, RunStarted: run_started},
+    hears={SessionStarted: session_started, SessionForked: session_forked, RunStarted: run_started},
 )

@@ -88,9 +88,10 @@ class NodeWork:
             if there.status == "done" and there.output_seq is not None:
                 values[name] = (await self._outcome(there.output_seq)).value
         rounds = [[await self._outcome(seq) for seq in results] for results in node.results]
+        kept = [await self._outcome(seq) if seq else None for seq in node.kept]
         agent = self._bound.agent
         functions = {**REDUCERS, **(agent.flow.reducers if agent.flow is not None else {})}
-        return Work(spec, values, rounds, self._signal(spec), functions)
+        return Work(spec, values, rounds, self._signal(spec), functions, kept)
 
     async def _outcome(self, seq: int) -> Outcome:
         return outcome_of(await self._owner.event(seq))

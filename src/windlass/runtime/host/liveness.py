@@ -23,12 +23,14 @@ def room() -> str:
     return f"{boot}-{numbers[0]}" if numbers else ""
 
 
-def started_at(pid: int) -> str:
-    """When a process began, in the kernel's own count; empty if there is no such process."""
+def started_at(pid: int) -> str | None:
+    """When a process began, in the kernel's own count: empty if it is not there, None if that cannot be said."""
     try:
         stat = pathlib.Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return ""
+    except OSError:
+        return None
     # The name may hold anything, also parentheses; what follows the last one is numbers.
     fields = stat[stat.rfind(b")") + 2 :].split()
     dead = fields[0] in (b"Z", b"X")
@@ -40,7 +42,7 @@ def named(runner_id: str) -> str:
     import socket
 
     pid = os.getpid()
-    where = Whereabouts(host=socket.gethostname(), room=room(), pid=pid, start=started_at(pid))
+    where = Whereabouts(host=socket.gethostname(), room=room(), pid=pid, start=started_at(pid) or "")
     return runner_name(runner_id, where)
 
 
@@ -49,7 +51,7 @@ def gone(runner: str) -> bool:
     where = whereabouts(runner)
     if where.pid is None or not is_here(where):
         return False
-    return started_at(where.pid) != where.start
+    return started_at(where.pid) not in (None, where.start)
 
 
 def is_here(where: Whereabouts) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -20,6 +21,8 @@ from .job_supervisor import SEGMENT_BYTES, segment
 
 SESSION_FIELD = 3
 KILL_ROUNDS = 100
+SHORT_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""What the system says when there are no more files or memory. It says nothing of the file that was asked for."""
 
 
 class JobFolder:
@@ -90,7 +93,8 @@ class JobFolder:
             return JobEnd(status="lost")
 
     def supervisor(self) -> int | None:
-        """The number of the supervisor's process, if that is still the very process."""
+        """The number of the supervisor's process, if that is still the very process. Raises `OSError` if that cannot be
+        found out now, as `end` does."""
         process = self._json("supervisor.json")
         return _living(process) if process.get("token") == self.token else None
 
@@ -177,10 +181,13 @@ class JobFolder:
             return 0
 
     def _json(self, name: str) -> dict[str, Any]:
+        """What a file holds; nothing if it is not there or is none of ours. Raises `OSError` if no file can be read."""
         try:
             with open(os.path.join(self.path, name), encoding="utf-8") as file:
                 document = json.load(file)
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno in SHORT_ERRNOS:
+                raise
             return {}
         return document if isinstance(document, dict) else {}
 
@@ -195,11 +202,18 @@ class JobFolder:
 
 
 def _living(process: object) -> int | None:
-    """The number of a process that was written down, if that is still the very process."""
-    if not isinstance(process, dict) or process.get("boot") != boot():
+    """The number of a process that was written down, if that is still the very process. Raises `OSError` for one that
+    is there and cannot be looked at."""
+    if not isinstance(process, dict):
+        return None
+    if process.get("boot") != (now := boot()):
+        if not now:
+            raise OSError(errno.EAGAIN, "since when this machine runs cannot be read now")
         return None
     pid = process.get("pid")
     fields = stat_of(pid) if isinstance(pid, int) else None
+    if fields is None and os.path.lexists(f"/proc/{pid}"):
+        raise OSError(errno.EAGAIN, "a process that is there cannot be looked at now", f"/proc/{pid}/stat")
     if fields is None or fields[0] in "ZX" or fields[START_FIELD] != process.get("start"):
         return None
     return pid

@@ -218,20 +218,30 @@ class SessionJobs:
     async def ended(self, job_id: str) -> JobEnd:
         """Waits for the end of a job: its supervisor has said how, or is not there any more."""
         folder = await self._found(job_id)
-        while True:
-            pid = folder.supervisor()  # looked at first: it says how the job ended before it is gone
-            end = folder.end()
-            if pid is not None:
-                await self._wait_or_kill(job_id, pid)
-                continue
-            self._let_go(job_id)
-            if end is None:
-                await asyncio.to_thread(folder.kill_left)
-            return end or JobEnd(status="lost")
+        end = None
+        while end is None:
+            try:
+                end = await self._looked_at(job_id, folder)
+            except OSError:  # no file can be read now: what is not seen may be there all the same
+                await asyncio.sleep(LOOK_S)
+        return end
+
+    async def _looked_at(self, job_id: str, folder: JobFolder) -> JobEnd | None:
+        """The end of a job, or None after a while in which its supervisor was there. Raises `OSError`."""
+        pid = folder.supervisor()  # looked at first: it says how the job ended before it is gone
+        end = folder.end()
+        if pid is not None:
+            await self._wait_or_kill(job_id, pid)
+            return None
+        if end is None:
+            await asyncio.to_thread(folder.kill_left)
+        self._let_go(job_id)
+        return end or JobEnd(status="lost")
 
     async def stop(self, job_id: str, reason: StopReason) -> None:
         """Has a job end, with all that it started: by its supervisor, or without it if that takes too long."""
-        (await self._found(job_id)).stop(reason)
+        with contextlib.suppress(OSError):  # one that could not be told is killed later
+            (await self._found(job_id)).stop(reason)
         self._over_at.setdefault(job_id, time.monotonic() + ENDING_S)
         if job_id in self._watched:
             self._watched[job_id].set()
@@ -263,12 +273,16 @@ class SessionJobs:
             return
         await self._look()
         for name in self.names():
-            folder = self.folder(name)
-            if name not in known and folder.end() is None and not (folder.detached and folder.kept):
-                folder.stop("given_up")
-                if folder.supervisor() is None:
-                    await asyncio.to_thread(folder.kill_left)
-                    folder.forget()
+            with contextlib.suppress(OSError):  # nobody knows whose it is: it is looked at the next time
+                await self._give_up(self.folder(name), known=name in known)
+
+    async def _give_up(self, folder: JobFolder, *, known: bool) -> None:
+        if known or folder.end() is not None or (folder.detached and folder.kept):
+            return
+        folder.stop("given_up")
+        if folder.supervisor() is None:
+            await asyncio.to_thread(folder.kill_left)
+            folder.forget()
 
     async def end_all(self) -> None:
         """The session is gone: ends its jobs, but for those that are detached, and waits for that."""

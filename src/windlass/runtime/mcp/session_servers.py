@@ -205,7 +205,10 @@ class SessionServers:
         if connection is not None and connection.as_agreed and not changed and connection.server == server:
             return Seen(server=server, status="connected", listing=connection.listing)
         if server.trust != "source":
-            standing = await asyncio.to_thread(self._records.launch_standing, server, key)
+            try:
+                standing = await asyncio.to_thread(self._records.launch_standing, server, key)
+            except OSError as error:
+                return Seen(server=server, status="frozen", why=_unknown(error))
             if standing == "changed" or (standing == "new" and server.trust == "record"):
                 with contextlib.suppress(OSError):
                     await asyncio.to_thread(self._records.saw, server, key, sight_of(server))
@@ -247,7 +250,11 @@ class SessionServers:
         server = connection.server
         standing = "trusted"
         if server.trust != "source":
-            standing = await asyncio.to_thread(self._records.standing, server, key, listing)
+            try:
+                standing = await asyncio.to_thread(self._records.standing, server, key, listing)
+            except OSError as error:
+                connection.agreed = None
+                return Seen(server=server, status="frozen", listing=listing, why=_unknown(error))
         if standing == "new" and server.trust == "first_sight":
             with contextlib.suppress(OSError):  # a machine that keeps nothing sees each server for the first time
                 await asyncio.to_thread(self._records.trust, server, key, sight_of(server, listing), UNASKED)
@@ -259,6 +266,10 @@ class SessionServers:
         with contextlib.suppress(OSError):
             await asyncio.to_thread(self._records.saw, server, key, sight_of(server, listing))
         return Seen(server=server, status="frozen", listing=listing, why=_untrusted(server, "changed", "its tools"))
+
+
+def _unknown(error: OSError) -> str:
+    return f"what was trusted of it cannot be read ({error}); without that file it is new"
 
 
 def _untrusted(server: McpServer, standing: str, what: str) -> str:

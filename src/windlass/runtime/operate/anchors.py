@@ -87,6 +87,8 @@ async def judged(store: Store, verdicts: Iterable[Verdict], anchors: Iterable[An
     is gone has one too."""
     by_name = {verdict.session: verdict for verdict in verdicts}
     for anchor in anchors:
+        if anchor.session in by_name and by_name[anchor.session].unread:
+            continue  # whether it holds what was noted is not known either
         problem = await missed(store, anchor)
         if problem:
             by_name[anchor.session] = _damaged(by_name.get(anchor.session, Verdict(session=anchor.session)), problem)
@@ -95,6 +97,8 @@ async def judged(store: Store, verdicts: Iterable[Verdict], anchors: Iterable[An
 
 async def judged_by_hash(store: Store, tenant: str, verdict: Verdict, digest: str) -> Verdict:
     """The verdict on one session, of which one chain hash was noted."""
+    if verdict.unread:
+        return verdict
     if verdict.sound:
         async for sealed in LogReader(store).appends(Key(tenant, verdict.session)):
             if sealed.hash == digest:

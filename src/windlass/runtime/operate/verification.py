@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from windlass.events.errors import CodecError, Damaged, WindlassError
+from windlass.events.errors import CodecError, Damaged, NotFound, StoreError, WindlassError
 from windlass.kernel import log
 from windlass.kernel.state import STATE_VERSION
 from windlass.runtime.streams.log_reader import LogReader
@@ -19,13 +19,15 @@ SESSIONS_MAX = 10_000
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What the verification of one session says. `sound`: nothing is damaged. Drift is a problem and no damage, and so
-    is what only a `newer` version can read."""
+    """What the verification of one session says. `sound`: it was read, and nothing is damaged. Drift is a problem and
+    no damage, and so is what only a `newer` version can read. If it is `unread`, the system was in the way (no file
+    descriptors, no rights, a disk that failed): then nobody knows whether anything is damaged."""
 
     session: str
     records: int = 0
     sound: bool = True
     newer: bool = False
+    unread: bool = False
     problems: tuple[str, ...] = ()
     hash: str = ""
 
@@ -51,12 +53,23 @@ async def verify_session(store: Store, key: Key) -> Verdict:
         at = f" at record {damage.seq}" if damage.seq is not None else ""
         return msgspec.structs.replace(verdict, sound=False, problems=(f"chain{at}: {damage}",))
     except WindlassError as error:
-        return msgspec.structs.replace(verdict, sound=False, problems=(str(error),))
+        unread = was_in_the_way(error)
+        problem = f"could not be read: {error}" if unread else str(error)
+        return msgspec.structs.replace(verdict, sound=False, unread=unread, problems=(problem,))
     except Exception as error:  # of bytes that nobody foresaw; the other sessions are verified all the same
-        return msgspec.structs.replace(verdict, sound=False, problems=(f"cannot be read: {error!r}",))
+        unread = was_in_the_way(error)
+        problem = f"{'could not' if unread else 'cannot'} be read: {error!r}"
+        return msgspec.structs.replace(verdict, sound=False, unread=unread, problems=(problem,))
     problems = (*(_told(one) for one in report.problems), *false)
     newer = any(one.newer for one in report.problems)
     return msgspec.structs.replace(verdict, sound=report.sound and not false, newer=newer, problems=problems)
+
+
+def was_in_the_way(error: Exception) -> bool:
+    """Whether an error says that something was not read, and nothing of what is there: it may be gone the next time."""
+    if isinstance(error, StoreError):
+        return not isinstance(error, NotFound)
+    return isinstance(error, OSError | MemoryError)
 
 
 async def _false_snapshots(store: Store, key: Key) -> tuple[str, ...]:

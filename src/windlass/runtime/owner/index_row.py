@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from windlass.kernel.owed import Overview, next_wake_ms, opens, overview, stands, waiting_for, waiting_words, word_for
 from windlass.kernel.part import Open
+from windlass.kernel.parts.budgets import own_use
 from windlass.kernel.state import State
 from windlass.store.base import IndexRow, Key
 
@@ -57,6 +58,7 @@ def row_of(key: Key, state: State, clock_ms: int | None = None, things: list[Ope
     """What an index keeps about a session as it is now. `things` is what it has open, if that is known already."""
     things = opens(state) if things is None else things
     view: Overview = overview(state, things)
+    own = own_use(state)
     return IndexRow(
         session=key.session,
         tenant=key.tenant,
@@ -78,6 +80,9 @@ def row_of(key: Key, state: State, clock_ms: int | None = None, things: list[Ope
         input_tokens=view.input_tokens,
         output_tokens=view.output_tokens,
         cost_nanos=view.cost_nanos,
+        own_input_tokens=own.input_tokens,
+        own_output_tokens=own.output_tokens,
+        own_cost_nanos=own.cost_nanos,
         metadata=view.metadata,
         losses=state.losses.count,
     )

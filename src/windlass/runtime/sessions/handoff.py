@@ -8,6 +8,7 @@ See decision 056.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ import msgspec
 
 from windlass.events.errors import LeaseHeld, NotFound, Refused, UsageError
 from windlass.events.sessions import HandoffReceived
+from windlass.kernel import parts
 from windlass.kernel.parts.children import not_over
 from windlass.kernel.phases import Left
 from windlass.runtime.host.ports import Ports, SystemPorts
@@ -133,11 +135,14 @@ async def _require_agent(store: Store, key: Key, asking: Store) -> None:
 
 
 async def _try(store: Store, key: Key, target: Store, there: Key) -> None:
-    """Asks for all that may refuse the session later, when it is too late: those below it, the log, the room, the
-    rights."""
+    """Asks for all that may refuse the session later, when it is too late: those below it and what they have running
+    here, the log, the room, the rights."""
     for row in await rows_below(store, key):  # a detached child, and what it started, may outlive those between
         if row.owed or row.state in AT_WORK:
             raise _stays(key, Refused("busy", not_over(row.session, row.agent)))
+        state = (await LogReader(store).fold(Key(key.tenant, row.session))).state
+        for words in itertools.chain.from_iterable(behind(state) for behind in parts.TABLES.behind):
+            raise _stays(key, Refused("busy", f"in child session {row.session}, {words}"))
     if await target.log.head(there) is not None:
         raise UsageError(f"there is a session {there.session!r} already: choose another id with --as")
     with spool() as room:

@@ -117,9 +117,10 @@ class SessionSkills:
         if now is None or now.digest != skill.digest:
             told = f"{skill.location} has changed since it was found: run 'windlass skills trust {skill.folder}'"
             return Failed(reference=skill.name, reason=SkillNotLoaded(message=told), key=skill.key)
-        if skill.place in PINNED and self.config.trust == "first_sight" and self.records.of(skill.key) is None:
+        if skill.place in PINNED and self.config.trust == "first_sight":
             with contextlib.suppress(OSError):  # a machine that keeps nothing sees each skill for the first time
-                self.records.trust(skill, by="first sight")
+                if self.records.of(skill.key) is None:
+                    self.records.trust(skill, by="first sight")
         return skill
 
     async def before_prompt(self, command: PromptReceived) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import resource
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
@@ -35,6 +36,14 @@ from .store_lock import StoreLock
 FORMAT = 1
 VIEWS_MAX = 256
 """How many sessions a process keeps open; the rest are read again when they are needed."""
+FILES_SHARE = 8
+"""Each of them has two files open: together no more than a quarter of those that the process may have."""
+
+
+def views_max() -> int:
+    """How many sessions are kept open here."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return VIEWS_MAX if most == resource.RLIM_INFINITY else max(1, min(VIEWS_MAX, most // FILES_SHARE))
 
 
 class _Format(msgspec.Struct, frozen=True):
@@ -55,6 +64,7 @@ class Directory:
         self.stats = stats
         self.poison: StorePoisoned | None = None
         self._views: OrderedDict[Key, SessionView] = OrderedDict()
+        self._views_max = views_max()
         self._read_only = disk.read_only
         if os.path.islink(root):
             raise UsageError(f"{str(root)!r} is a link, and a store is not reached through one: name what it leads to")
@@ -252,7 +262,7 @@ class Directory:
             view.close()
 
     def _bound_views(self) -> None:
-        while len(self._views) > VIEWS_MAX:
+        while len(self._views) > self._views_max:
             key = next(iter(self._views))
             self._keep_index(self._views[key])
             self.forget(key)

@@ -14,6 +14,8 @@ PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 PLAIN = os.O_NOFOLLOW | os.O_CLOEXEC
 """How every file is opened: never through a link that somebody has put in its place."""
 FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+SHORT_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""What the system says when this process or the machine has no more files or memory, whatever was asked for."""
 
 
 class Disk:

@@ -10,6 +10,7 @@ from windlass.store.rules.ids import check_key
 from windlass.store.rules.index_query import asks_ledger, check_query, ledger_fits, matches, select
 
 from .directory import Directory
+from .disk import SHORT_ERRNOS
 from .plain_files import refuse_links
 from .session import about_in, is_session
 from .small_files import About, KeptIndex, decoded
@@ -50,7 +51,9 @@ def _rows(directory: Directory, query: Query) -> list[IndexRow]:
         try:
             row = _row(directory, path)
             fits = row is not None and (not asks_ledger(query) or _fits(directory, query, row, path))
-        except (KernelError, UsageError, OSError):
+        except (KernelError, UsageError, OSError) as error:
+            if isinstance(error, OSError) and error.errno in SHORT_ERRNOS:
+                raise  # this is not about the session
             row, fits = _damaged(query.tenant, path), True
         if row is not None and fits:
             rows.append(row)

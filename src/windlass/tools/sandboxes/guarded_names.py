@@ -28,6 +28,9 @@ MODULES = ".git/modules"
 MODULES_MAX = 64
 MODULES_SEEN_MAX = 4_096
 STORES = ("windlass.db*", "*.jsonl.d")
+ABSENT = (FileNotFoundError, NotADirectoryError, PermissionError)
+"""What is said of a folder that is not there, or that a command cannot look into either. Any other error means that
+nobody knows what must be held."""
 RUN_UNASKED = (
     ".envrc", ".vscode", ".idea", ".devcontainer", ".devcontainer.json", ".husky", ".pre-commit-config.yaml",
     ".github/workflows", ".github/actions", ".gitlab-ci.yml", ".mise.toml", ".claude", ".cursor",
@@ -54,7 +57,7 @@ class Guarded(Value, frozen=True, kw_only=True):
 
 
 def guarded_names(root: str, granted: tuple[str, ...] = ()) -> Guarded:
-    """What is guarded in a folder now, but for what somebody granted."""
+    """What is guarded in a folder now, but for what somebody granted. Raises `OSError` if that cannot be found out."""
     existing_names: list[str] = []
     absent: list[str] = []
     for pattern in dict.fromkeys((*guarded_patterns(), *_of_submodules(root))):
@@ -91,7 +94,7 @@ def _of_submodules(root: str) -> Iterator[str]:
             with os.scandir(os.path.join(root, folder)) as entries:
                 inner = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
                 is_one = folder != MODULES and os.path.lexists(os.path.join(root, folder, "HEAD"))
-        except OSError:
+        except ABSENT:
             continue
         seen += len(inner)
         if is_one:
@@ -120,7 +123,7 @@ def _fitting(root: str, pattern: str) -> list[str]:
     folder, base = os.path.split(pattern)
     try:
         names = os.listdir(os.path.join(root, folder))
-    except OSError:
+    except ABSENT:
         return []
     return [os.path.join(folder, name) for name in names if fnmatch.fnmatchcase(name, base)]
 

@@ -31,8 +31,10 @@ def unseen_in(root: str, globs: tuple[str, ...]) -> Unseen:
     while waiting:
         try:
             entries = list(os.scandir(waiting.pop()))
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue  # nor can the process look into it
         except OSError:
-            continue
+            return Unseen(paths=tuple(covered_paths)[:FOUND_MAX], whole=False)
         left -= len(entries)
         if left < 0 or len(covered_paths) > FOUND_MAX:
             return Unseen(paths=tuple(covered_paths)[:FOUND_MAX], whole=False)

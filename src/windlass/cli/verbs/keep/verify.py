@@ -22,7 +22,7 @@ EXAMPLES = """examples:
 
 Three levels: the hash chain holds; every record is legal where it stands; the facts lead to the same decisions. A
 difference in the last is drift (another version decided), not damage; nor is what a newer version wrote.
-exit codes: 0 everything holds (drift is reported), 1 something is damaged
+exit codes: 0 everything holds (drift is reported), 1 something is damaged, or could not be read
 """
 MARK_WIDTH = 9
 """The verdict and what parts it from the rest."""
@@ -120,7 +120,8 @@ def show(verdicts: list[Verdict], place: str) -> None:
             put(f"{'':{MARK_WIDTH}}{row[1]}, {row[2]}")
         for problem in one.problems:
             tell(f"         {visible(problem)}", indent=" " * 11)
-    damaged = sum(not one.sound for one in verdicts)
+    damaged = sum(is_damaged(one) for one in verdicts)
+    unread = sum(one.unread for one in verdicts)
     if not verdicts:
         tell(f"no session in {spelt(place)} yet: there is nothing to verify")
     elif damaged:
@@ -128,11 +129,23 @@ def show(verdicts: list[Verdict], place: str) -> None:
             f"{damaged} of {plural(len(verdicts), 'session')} damaged: 'windlass logs' shows what stands before the "
             "damage, and 'windlass fork SESSION --at SEQ' goes on from there"
         )
-    else:
+    elif not unread:
         tell(f"{plural(len(verdicts), 'session')}, every record as it was written")
+    if unread:
+        tell(
+            f"{unread} of {plural(len(verdicts), 'session')} could not be read, so nothing is known of them: mend what "
+            "is said of each, and run this again"
+        )
+
+
+def is_damaged(verdict: Verdict) -> bool:
+    """Whether it was read, and is not what was written."""
+    return not verdict.sound and not verdict.unread
 
 
 def _mark(verdict: Verdict, paint: Paint) -> str:
+    if verdict.unread:
+        return paint("UNREAD ", "red")
     if not verdict.sound:
         return paint("DAMAGED", "red")
     return paint("newer  ", "yellow") if verdict.newer else paint("ok     ", "green")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windlass.cli import options
+
+if TYPE_CHECKING:
+    from windlass.store.base import IndexRow
 
 EXAMPLES = """examples:
   windlass cost                      what every session of the store has used, and the sum
@@ -13,6 +16,8 @@ EXAMPLES = """examples:
   windlass cost --json               for programs
 """
 HEADS = {"input_tokens": "IN", "cached_tokens": "CACHED", "output_tokens": "OUT"}
+OWN = "own_"
+ONCE = "The sum counts each request once: a session's line has its children's too, a fork's what its origin had used."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -60,23 +65,28 @@ async def by_session(args: argparse.Namespace) -> int:
     from windlass.store.base import Query
 
     async with stores.opened(args) as store:
-        rows = [
-            {
-                "session": row.session,
-                "agent": row.agent,
-                "input_tokens": row.input_tokens,
-                "output_tokens": row.output_tokens,
-                "cost_nanos": row.cost_nanos,
-            }
-            for row in await store.index.find(Query(tenant=args.tenant, limit=stores.FIND_MAX))
-        ]
+        rows = [row_of(row) for row in await store.index.find(Query(tenant=args.tenant, limit=stores.FIND_MAX))]
     place = spelt(options.told_place(args))
     print_costs(rows, "session", as_json=args.json, empty=f"no session in {place} yet: nothing was spent")
     return 0
 
 
+def row_of(row: IndexRow) -> dict[str, Any]:
+    """What a session has used with those below it and before it, and the part of that which is its own."""
+    return {
+        "session": row.session,
+        "agent": row.agent,
+        "input_tokens": row.input_tokens,
+        "output_tokens": row.output_tokens,
+        "cost_nanos": row.cost_nanos,
+        "own_input_tokens": row.input_tokens if row.own_input_tokens is None else row.own_input_tokens,
+        "own_output_tokens": row.output_tokens if row.own_output_tokens is None else row.own_output_tokens,
+        "own_cost_nanos": row.cost_nanos if row.own_cost_nanos is None else row.own_cost_nanos,
+    }
+
+
 def print_costs(rows: list[dict[str, Any]], what: str, *, as_json: bool, empty: str) -> None:
-    """The rows as JSON or as a table with their sum."""
+    """The rows as JSON or as a table with their sum, in which each request to a model counts once."""
     from windlass.cli.screen.number_words import dollars
     from windlass.cli.screen.tables import fitted
     from windlass.cli.terminal.text import put, screen_width, tell, tell_json
@@ -87,16 +97,18 @@ def print_costs(rows: list[dict[str, Any]], what: str, *, as_json: bool, empty: 
     if not rows:
         tell(empty)
         return
-    names = [name for name in rows[0] if name != "cost_nanos"]
+    names = [name for name in rows[0] if name != "cost_nanos" and not name.startswith(OWN)]
     cells = [[HEADS.get(name, name.upper()) for name in names] + ["COST"]]
     for row in rows:
         cells.append([shown(row[name]) for name in names] + [dollars(row["cost_nanos"])])
     if len(rows) > 1:
         sums = ["sum" if name == what else total(rows, name) for name in names]
-        cells.append([*sums, dollars(sum(row["cost_nanos"] for row in rows))])
+        cells.append([*sums, dollars(sum(own(row, "cost_nanos") for row in rows))])
     numbers = [n for n, name in enumerate([*names, "cost"]) if name not in ("model", "session", "agent")]
     for line in fitted(cells, screen_width(), right=numbers):
         put(line)
+    if any(own(row, name) != row[name] for row in rows for name in row if f"{OWN}{name}" in row):
+        put(ONCE)
 
 
 def shown(value: Any) -> str:
@@ -105,6 +117,11 @@ def shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else spelt(str(value))
 
 
+def own(row: dict[str, Any], name: str) -> Any:
+    """A figure of a row as it goes into the sum."""
+    return row.get(f"{OWN}{name}", row[name])
+
+
 def total(rows: list[dict[str, Any]], name: str) -> str:
-    values = [row[name] for row in rows]
+    values = [own(row, name) for row in rows]
     return f"{sum(values):,}" if all(isinstance(value, int) for value in values) else ""

@@ -199,31 +199,33 @@ async def of_sessions(store: Store, place: str, tenant: str) -> list[Finding]:
     if full:
         findings.append(("wrong", "store", full))
     for row in rows[:LOOKED_AT]:
-        damage = await damage_of(store, Key(tenant, row.session))
-        if damage:
-            findings.append(("wrong", "session", f"{row.session} is damaged: {damage}"))
+        trouble = await trouble_of(store, Key(tenant, row.session))
+        if trouble:
+            findings.append(("wrong", "session", f"{row.session} {trouble}"))
     if len(rows) > LOOKED_AT:
         said = f"only the newest {LOOKED_AT} were looked into: 'windlass verify' reads every one"
         findings.append(("remark", "sessions", said))
     return [*findings, *waiting(rows, stores.now_ms())]
 
 
-async def damage_of(store: Store, key: Key) -> str:
+async def trouble_of(store: Store, key: Key) -> str:
     """What keeps a session from being opened: what the store says, or the reading of what opening reads."""
     from windlass.events.errors import KernelError, StoreError, WindlassError
+    from windlass.runtime.operate.verification import was_in_the_way
     from windlass.runtime.streams.log_reader import LogReader
 
     try:
         head = await store.log.head(key)
         if head is None or head.damage:
-            return head.damage if head is not None else "the index has it, and the store has no log of it"
+            return f"is damaged: {head.damage if head is not None else 'the index has it, and the store has no log'}"
         await LogReader(store).fold(key, head)
     except (KernelError, StoreError) as error:
-        return str(error)
+        return f"could not be read: {error}" if was_in_the_way(error) else f"is damaged: {error}"
     except WindlassError:
         return ""  # of a newer version, say: it cannot be opened here, and is not damaged
     except Exception as error:  # of bytes that nobody foresaw; the other sessions are looked at all the same
-        return f"cannot be read: {error!r}"
+        said = "could not be read" if was_in_the_way(error) else "is damaged: it cannot be read"
+        return f"{said}: {error!r}"
     return ""
 
 

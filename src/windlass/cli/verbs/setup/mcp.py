@@ -75,7 +75,7 @@ def list_servers(args: argparse.Namespace) -> int:
 
     servers, records = _known(args.more)
     kept = TrustRecords()
-    entries = [_row(server.name, server.origin, kept.of(key_of(server, "")), server) for server in servers]
+    entries = [_row(server.name, server.origin, _readable(kept, key_of(server, "")), server) for server in servers]
     entries += [_row(record.name, record.key.partition(" of ")[2], record) for record in records]
     if args.json:
         tell_json({"servers": entries})
@@ -91,6 +91,14 @@ def list_servers(args: argparse.Namespace) -> int:
     for line in table(rows):
         put(line)
     return 0
+
+
+def _readable(records: TrustRecords, key: str) -> Record | None:
+    """The record of a server; None also if it cannot be read: then a person is shown all of it as new."""
+    try:
+        return records.of(key)
+    except OSError:
+        return None
 
 
 def _row(name: str, origin: str, record: Record | None, server: McpServer | None = None) -> dict[str, Any]:
@@ -205,7 +213,7 @@ def _trust_of_file(args: argparse.Namespace, records: TrustRecords) -> int:
     server = next((each for each in servers if each.name == args.more[0]), None)
     if server is None:
         raise UsageError(f"no MCP server {args.more[0]!r} there: there are {', '.join(each.name for each in servers)}")
-    before = records.of(key_of(server, ""))
+    before = _readable(records, key_of(server, ""))
     trusted = before.trusted if before is not None and before.by != UNASKED else None
     for line in changes(trusted, sight_of(server), lines_max=None):
         put(spelt(line))

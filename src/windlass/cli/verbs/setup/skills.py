@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from windlass.skills.catalogue import Catalogue
     from windlass.skills.skill import Skill
+    from windlass.skills.trust import Record, TrustRecords
 
 EXAMPLES = """examples:
   windlass skills list                             those of the default folders, and of this one if it is trusted
@@ -77,8 +78,19 @@ def list_skills(args: argparse.Namespace) -> int:
     return 0
 
 
-def _standing(records: Any, skill: Skill) -> str:
-    return "code" if skill.place in ("inline", "package") else str(records.standing(skill))
+def _standing(records: TrustRecords, skill: Skill) -> str:
+    try:
+        return "code" if skill.place in ("inline", "package") else records.standing(skill)
+    except OSError:
+        return "unread"
+
+
+def _readable(records: TrustRecords, skill: Skill) -> Record | None:
+    """The record of a skill; None also if it cannot be read: then a person is shown all of it as new."""
+    try:
+        return records.of(skill.key)
+    except OSError:
+        return None
 
 
 def _as_json(skill: Skill) -> dict[str, Any]:
@@ -164,10 +176,10 @@ def trust(args: argparse.Namespace) -> int:
     records = TrustRecords()
     for folder in args.more:
         for skill in _at(folder, args):
-            if records.standing(skill) == "trusted":
+            if _standing(records, skill) == "trusted":
                 put(f"{spelt(skill.name)}: trusted already, {skill.digest}")
                 continue
-            for line in changes(records.of(skill.key), skill):
+            for line in changes(_readable(records, skill), skill):
                 put(spelt(line))
             if not args.yes and not _agreed(skill):
                 put(f"{spelt(skill.name)}: not trusted")

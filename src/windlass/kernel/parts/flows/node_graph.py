@@ -55,6 +55,11 @@ class Node(msgspec.Struct, kw_only=True, gc=False):
     """The calls without a result, each with its place in the round."""
     results: list[list[int]] = []
     """Where the results of its calls are: by round, in call order."""
+    unwell: list[int] = []
+    """Those of them that say that a call did not end well."""
+    kept: list[int] = []
+    """Of a node that goes over items: where the results are that earlier attempts left, by item; 0 for an item without
+    one that ended well. What this attempt calls is for these."""
     ok: bool = True
     """Whether all is well with this attempt so far."""
     output_seq: int | None = None
@@ -65,6 +70,21 @@ class Node(msgspec.Struct, kw_only=True, gc=False):
     closed: bool = False
     """Whether it is a gate that lets nothing pass."""
     timer_id: str = ""
+
+
+def begin_attempt(node: Node, attempt: int, *, keeps: bool) -> None:
+    """A node is at work, with nothing of an attempt before; one that `keeps` has what ended well in that one."""
+    if keeps and node.results:
+        node.kept = _kept(node, node.results[0])
+    node.status, node.attempt, node.round = "computing", attempt, 0
+    node.results, node.unwell = [], []
+    node.ok, node.output_seq, node.reason, node.cause = True, None, "", ""
+
+
+def _kept(node: Node, made: list[int]) -> list[int]:
+    """What was kept, with what the calls of an attempt gave that were `made` for the items without a result."""
+    well = iter([0 if seq in node.unwell else seq for seq in made])
+    return [seq or next(well) for seq in node.kept] if node.kept else list(well)
 
 
 def waited_for(spec: FlowNode) -> tuple[str, ...]:

@@ -58,6 +58,8 @@ CAUSE_CHARS_MAX = 500
 """How much is kept of why a call of a node did not end well."""
 DIRECT = ("spawn", "tool")
 """Kinds whose output is what their one call gave, unless it must fit a schema."""
+BY_ITEM = ("map",)
+"""Kinds that make a call for each item; when they are tried again, for those alone that did not end well."""
 NOT_TAKEN: frozenset[type[Fact]] = frozenset(
     {PromptReceived, QueueEdited, SignalReceived, CallReceived, CompactReceived, UndoReceived, RewindReceived}
 )
@@ -128,6 +130,8 @@ def call_closed(state: State, call: Call, ok: bool) -> None:
         return  # its node was stopped before
     node = flow.nodes[name]
     node.results[-1][node.open.pop(call.call_id)] = state.seq
+    if not ok:
+        node.unwell.append(state.seq)
     node.ok = node.ok and ok
     if node.open:
         return
@@ -199,8 +203,7 @@ def node_started(state: State, event: NodeStarted) -> None:
     flow.computing[event.node] = state.seq
     flow.at_work += 1
     flow.unbegun -= 1
-    node.status, node.attempt, node.round = "computing", event.attempt, 0
-    node.results, node.ok, node.output_seq, node.reason, node.cause = [], True, None, "", ""
+    node_graph.begin_attempt(node, event.attempt, keeps=flow.specs[event.node].kind in BY_ITEM)
     if event.expires_ms is not None:
         node.timer_id = timer_id(state.seq)
         flow.deadlines[node.timer_id] = event.node
@@ -216,6 +219,8 @@ def node_computed(state: State, event: NodeComputed) -> None:
         node.round += 1
         node.ok = True
         node.results.append([0] * event.calls)
+        if event.calls == len(node.kept):
+            node.kept = []  # in older logs every item is worked on again
         return
     node.status = "returned"
     node.ok, node.closed = event.outcome != "failed", event.outcome == "closed"

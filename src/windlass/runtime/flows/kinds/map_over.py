@@ -25,7 +25,8 @@ def items_of(value: Any) -> list[Any]:
 
 
 def map_over(work: Work) -> Move:
-    """A child for each item, or a function; the output is the list of what they gave, in the order of the items."""
+    """A child for each item, or a function; the output is the list of what they gave, in the order of the items.
+    An item that ended well in an earlier attempt is not worked on again."""
     node = work.node
     try:
         items = items_of(work.values.get(node.over))
@@ -37,11 +38,12 @@ def map_over(work: Work) -> Move:
         )
     if node.reducer:
         return Ended([work.functions[node.reducer](item) for item in items])
-    if not items:
-        return Ended([])
-    if not work.rounds:
-        return Calls([child(work, told(work, node.task, *_shown(node.task, item), item=item)) for item in items])
-    results = work.rounds[0]
+    kept = work.kept or [None] * len(items)
+    left = [item for item, was in zip(items, kept, strict=True) if was is None]
+    if left and not work.rounds:
+        return Calls([child(work, told(work, node.task, *_shown(node.task, item), item=item)) for item in left])
+    new = iter(work.rounds[0] if left else ())
+    results = [was if was is not None else next(new) for was in kept]
     lost = [str(number) for number, result in enumerate(results, start=1) if not result.ok]
     if lost:
         first = next(result for result in results if not result.ok)

@@ -27,6 +27,8 @@ class Work(NamedTuple):
     """What is left of the budget, for those that are told."""
     functions: Mapping[str, Callable[..., Any]] = {}
     """Reducers by name."""
+    kept: Sequence[Outcome | None] = ()
+    """What earlier attempts gave, by item; None for those that did not end well. Empty if there is nothing of them."""
 
     @property
     def outputs(self) -> dict[str, Any]:
