@@ -56,6 +56,8 @@ class TaskFold:
         self._commands: set[str] = set()
         self._runs: set[str] = set()
         self._view = ExchangeView(session_id, ())
+        self._held = False
+        """Whether it needs input since a running tool asks something: its run goes on."""
 
     @property
     def name(self) -> str:
@@ -82,6 +84,8 @@ class TaskFold:
             self.state, self.note = _state_of(event)
         elif isinstance(event, CommandRefused) and event.command_id in self._commands:
             self.state, self.note = REJECTED, event.message
+        if self.state in (WORKING, INPUT) and self._view.held != self._held:
+            self.state, self._held = (INPUT if self._view.held else WORKING), self._view.held
         if self.state != before:
             self.at_ms = record.at_ms
             if self.state == COMPLETED and self._texts:

@@ -89,7 +89,7 @@ class RunView:
         yield from self._close()
         terminal = step.terminal
         usage = {"usage": [_usage(terminal)]} if terminal is not None else {}
-        if terminal is None or isinstance(terminal, RunFailed):
+        if not step.held and (terminal is None or isinstance(terminal, RunFailed)):
             message = terminal.failure.message if isinstance(terminal, RunFailed) else step.why
             code = terminal.failure.kind if isinstance(terminal, RunFailed) else "no_run"
             yield {"type": "RUN_ERROR", "message": message, "code": code, **usage}
@@ -98,7 +98,7 @@ class RunView:
             yield {"type": "RUN_ERROR", "message": terminal.failure.message, "code": terminal.failure.kind, **usage}
             return
         outcome: Json = {"type": "success"}
-        if isinstance(terminal, RunAsked) and asks:
+        if asks and (step.held or isinstance(terminal, RunAsked)):
             outcome = {"type": "interrupt", "interrupts": [_interrupt(ask) for ask in asks]}
         elif isinstance(terminal, RunCancelled | RunInterrupted):
             outcome = {"type": "cancelled"}

@@ -21,17 +21,16 @@ from windlass.events.values.items import UserItem
 from windlass.events.values.setup import SessionOptions
 from windlass.models.convert import import_history
 from windlass.protocol.exchanges.answers import Ask, answered, ask_id
-from windlass.protocol.exchanges.exchange import replayed
+from windlass.protocol.exchanges.exchange import end_of, replayed
 from windlass.protocol.wire_commands import WireError
 from windlass.runtime.api.agent import Agent
-from windlass.runtime.api.approvals import PermissionAsk
 from windlass.runtime.api.runtime import Runtime
 from windlass.runtime.api.session import Session
-from windlass.runtime.streams.event_streams import ends
 from windlass.runtime.streams.record import Record
 from windlass.server.http_call import Call
 from windlass.server.problems import Problem
 
+from .answer_words import answer_in
 from .chat_request import Json, Turn, plain, text_of
 from .chat_view import ChatView
 from .response_request import wrong
@@ -127,20 +126,13 @@ async def _last_attempt(session: Session, digest: str, last: int) -> Attempt:
     names = await _names(session, digest)
     first = await log.taken_at(session.key, names[0]) or last
     while True:
-        end = await _end(session, last, names[-1])
+        end = await end_of(session, names)
         run_id = end.event.run_id if end is not None and isinstance(end.event, Terminal) else ""
         attempt = Attempt(commands=names, first=first, last=last, end=end, again=f"{own}:{run_id}")
         woken = await log.taken_at(session.key, attempt.again) if attempt.has_failed else None
         if woken is None:
             return attempt
         names, first, last = (attempt.again,), woken, woken
-
-
-async def _end(session: Session, after: int, command_id: str) -> Record | None:
-    async for record in session.runtime.host.log.records(session.key, after=after):
-        if ends(record.event, command_id):
-            return record
-    return None
 
 
 async def _base(family: Sequence[Session], turn: Turn) -> tuple[Session, int] | None:
@@ -235,18 +227,6 @@ def _answer(call: Call, session: Session, asks: dict[str, Ask], name: str, at: i
         raise Problem(409, "not_open", f"messages[{at}]: that is not open any more", path=f"$.messages[{at}]")
     call.require("approve")
     try:
-        return answered(ask, _said(ask, text), command_id=name, actor=call.token.name)
+        return answered(ask, answer_in(ask, text), command_id=name, actor=call.token.name)
     except WireError as error:
         raise wrong(f"messages[{at}].content", error.advice) from None
-
-
-def _said(ask: Ask, text: str) -> object:
-    """An answer as JSON, or in words. Only a plain yes allows something."""
-    try:
-        said = msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        said = text
-    if isinstance(said, dict | bool) or not (isinstance(ask, PermissionAsk) or ask.kind == "plan"):
-        return said if isinstance(said, dict | bool) else text
-    word = text.strip().lower().rstrip(".!")
-    return {"approved": word in ("approve", "approved", "yes"), "feedback": text}

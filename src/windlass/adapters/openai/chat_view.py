@@ -96,6 +96,9 @@ class ChatView:
 
     def _ended(self, step: Ended) -> None:
         terminal = step.terminal
+        if step.held:
+            self.finish = "tool_calls"
+            return
         if terminal is None:
             raise Problem(409, "no_run", step.why)
         if isinstance(terminal, RunFailed):

@@ -208,7 +208,9 @@ class ResponseView:
 
     def _ended(self, step: Ended) -> Iterator[Json]:
         terminal, response = step.terminal, self.response
-        if terminal is None or isinstance(terminal, RunFailed):
+        if step.held:
+            response["status"] = "completed"
+        elif terminal is None or isinstance(terminal, RunFailed):
             message = terminal.failure.message if isinstance(terminal, RunFailed) else step.why
             response |= {"status": "failed", "error": {"code": "server_error", "message": message}}
         elif isinstance(terminal, RunAsked) or (isinstance(terminal, RunCompleted) and terminal.stop != "max_tokens"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 from collections.abc import AsyncIterator
 
@@ -19,16 +20,19 @@ from windlass.events.tools.permissions import FeedbackBody, PermissionApproved, 
 from windlass.events.values.blocks import Text, plain_text
 from windlass.events.values.setup import SessionOptions
 from windlass.events.workspace import InstructionsRendered
+from windlass.protocol.exchanges.answers import Ask, answered, ask_id
 from windlass.protocol.exchanges.client_tools import offer
 from windlass.protocol.exchanges.exchange import exchanged, replayed
 from windlass.protocol.exchanges.steps import Ended, Step
-from windlass.runtime.api.approvals import PermissionAsk
+from windlass.protocol.wire_commands import WireError
+from windlass.runtime.api.approvals import PermissionAsk, QuestionAsk
 from windlass.runtime.api.session import Session
 from windlass.server.http_answer import Answer, told
 from windlass.server.http_call import Call, no_agent
 from windlass.server.problems import Problem, problem_of
 from windlass.store.rules.ids import check_id
 
+from .answer_words import answer_in
 from .chats import begun
 from .response_request import Answered, ResponseRequest, Turn, check_taken, tools_of, turn_of, wrong
 from .response_view import ResponseView
@@ -36,8 +40,9 @@ from .wire_ids import read_open_id, read_response_id
 
 logger = logging.getLogger("windlass.openai")
 COMMAND = "openai:"
-"""How the ids of answers begin: they are made from what is answered, so that an answer sent twice is taken once. No
-`Idempotency-Key` has a colon: nobody can use up the id of somebody's answer."""
+"""How the ids of answers begin: they are made from what is answered and how. So an answer sent twice is taken once, and
+a no is not taken for the yes before it. No `Idempotency-Key` has a colon: nobody can use up the id of somebody's
+answer."""
 
 
 async def create_response(call: Call) -> Answer | ResponseStream:
@@ -180,9 +185,8 @@ async def _beside(session: Session, turn: Turn) -> tuple[Text, ...]:
 
 
 async def _commands(call: Call, session: Session, turn: Turn, beside: tuple[Text, ...]) -> list[Command]:
-    asks = await session.runtime.host.views.asked(session.key)
-    digests = {ask.request_id: ask.digest for ask in asks if isinstance(ask, PermissionAsk)}
-    commands = [_answer(call, one, digests) for one in turn.answers]
+    asks = {ask_id(ask): ask for ask in await session.runtime.host.views.asked(session.key)}
+    commands = [_answer(call, one, asks) for one in turn.answers]
     if turn.prompt:
         shown = plain_text(turn.prompt) if beside else None
         prompt = PromptBody(content=(*beside, *turn.prompt), displayed=shown)
@@ -193,21 +197,31 @@ async def _commands(call: Call, session: Session, turn: Turn, beside: tuple[Text
     return commands
 
 
-def _answer(call: Call, given: Answered, digests: dict[str, str]) -> Command:
+def _answer(call: Call, given: Answered, asks: dict[str, Ask]) -> Command:
     """The command of one answer. What people are asked needs a token that may approve."""
     open_id = read_open_id(given.name)
     assert open_id is not None, "checked when the session was found"
     name, actor = open_id[1], call.token.name
-    command_id = f"{COMMAND}{name}"
+    command_id = f"{COMMAND}{name}:{_digest(given)}"
     if given.approve is None and name.startswith("c"):
         result = ResultBody(content=(Text(text=given.output),))
         return ResultReceived(command_id=command_id, actor=actor, auth="token", call_id=name, body=result)
     call.require("approve")
+    ask = asks.get(name)
     if given.approve is None:
+        if isinstance(ask, QuestionAsk):
+            try:
+                return answered(ask, answer_in(ask, given.output), command_id=command_id, actor=actor)
+            except WireError as error:
+                raise wrong("input", error.advice) from None
         body = AnswerBody(answers=(QuestionAnswer(index=0, text=given.output),))
         return AnswerReceived(command_id=command_id, actor=actor, auth="token", question_id=name, body=body)
     if given.approve:
-        digest = digests.get(name)
+        digest = ask.digest if isinstance(ask, PermissionAsk) else None
         return PermissionApproved(command_id=command_id, actor=actor, auth="token", request_id=name, digest=digest)
     feedback = FeedbackBody(feedback=given.output) if given.output else None
     return PermissionDenied(command_id=command_id, actor=actor, auth="token", request_id=name, body=feedback)
+
+
+def _digest(given: Answered) -> str:
+    return hashlib.sha256(msgspec.json.encode((given.approve, given.output))).hexdigest()[:16]

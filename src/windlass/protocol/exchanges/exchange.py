@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from windlass.events.base import Command
+from windlass.events.questions import AnswerReceived, QuestionRequested
 from windlass.events.runs import RunStarted, Terminal
 from windlass.runtime.api.open_things import seq_in
 from windlass.runtime.api.sent_command import Sent
 from windlass.runtime.api.session import Session
+from windlass.runtime.streams.record import Record
 
 from .exchange_feed import heard
 from .exchange_view import ExchangeView
@@ -30,12 +32,19 @@ async def exchanged(session: Session, commands: Sequence[Command]) -> AsyncItera
 
 
 async def newest(session: Session) -> AsyncIterator[Step]:
-    """The steps of the newest run from its beginning, until its end. Raises `LookupError` if there was none."""
+    """The steps of the newest run, until its end: from its beginning, or from the answer to what a tool of it asked
+    last. Raises `LookupError` if there was none."""
     begun = seq_in((await session.state()).run.run_id)
     if begun is None:
         raise LookupError("it has had no run yet")
     started = await session.runtime.host.log.event_at(session.key, begun)
     commands = started.commands if isinstance(started, RunStarted) else ()
+    inside: set[str] = set()
+    async for record in session.records(after=begun):
+        if isinstance(record.event, QuestionRequested) and record.event.inside:
+            inside.add(record.event.question_id)
+        elif isinstance(record.event, AnswerReceived) and record.event.question_id in inside:
+            commands = (record.event.command_id,)
     if not commands:
         async for step in rested(session, after=begun - 1):
             yield step
@@ -103,6 +112,21 @@ async def replayed(session: Session, first: int, last: int) -> list[Step]:
         if view.ended:
             break
     return steps
+
+
+async def end_of(session: Session, commands: Sequence[str]) -> Record | None:
+    """The record with which the exchange of commands that were taken is over; None if it is not over yet."""
+    log, key = session.runtime.host.log, session.key
+    view = ExchangeView(session.session_id, commands)
+    first = await log.taken_at(key, commands[0])
+    if first is None:
+        return None
+    await _learn(view, session, first)
+    async for record in log.records(key, after=first - 1):
+        view.feed(record)
+        if view.ended:
+            return record
+    return None
 
 
 async def _learn(view: ExchangeView, session: Session, first: int | None) -> None:

@@ -1,4 +1,6 @@
-"""The view of one exchange: a fold from records and live events to steps, from its first command to its end.
+"""The view of one exchange: a fold from records and live events to steps, from its first command to its end. It ends
+with the run of its last command, or when that run is held up by a tool that asks a person: the answer is an exchange of
+its own.
 
 Live events only bring text earlier. Whoever misses some is told the rest of a text by the record that holds it.
 """
@@ -37,6 +39,7 @@ from windlass.runtime.api.approvals import PermissionAsk, asked_of
 from windlass.runtime.streams.event_streams import ends
 from windlass.runtime.streams.record import Record
 
+from .running_calls import RunningCalls
 from .steps import (
     Began,
     CallAnswered,
@@ -84,10 +87,17 @@ class ExchangeView:
         self._torn: set[str] = set()
         """Requests of which a delta was missed: their text comes with its record."""
         self._next_index: dict[str, int] = {}
+        self._running = RunningCalls()
         self.ended = False
+
+    @property
+    def held(self) -> bool:
+        """Whether nothing moves before somebody answers what a running tool asks."""
+        return self._running.held
 
     def learn(self, record: Record) -> None:
         """Remembers what stands before the exchange and is still open in it."""
+        self._running.feed(record.event)
         if isinstance(record.event, ToolRequested | ToolPrepared):
             self._note_call(record.event)
         elif isinstance(record.event, ToolDelegated):
@@ -158,6 +168,7 @@ class ExchangeView:
     # --- records ---
 
     def _of(self, record: Record, event: Event) -> Iterator[Step]:
+        self._running.feed(event)
         if isinstance(event, Command):
             yield from self._taken(record, event)
         match event:
@@ -182,6 +193,9 @@ class ExchangeView:
         if self._last and ends(event, self._last):
             self.ended = True
             yield self._end(record.seq, event)
+        elif self._last and self.held and not self._missing:
+            self.ended = True
+            yield Ended(seq=record.seq, held=True)
 
     def _taken(self, record: Record, event: Command) -> Iterator[Step]:
         if event.command_id not in self._missing:

@@ -131,8 +131,11 @@ class TaskTold(Step, frozen=True, kw_only=True):
 
 
 class Ended(Step, frozen=True, kw_only=True):
-    """The exchange is over, at this record. Without a terminal its commands led to no run, and `why` says why."""
+    """The exchange is over, at this record. Without a terminal its commands led to no run, and `why` says why; or its
+    run is held up."""
 
     seq: int
     terminal: Terminal | None = None
     why: str = ""
+    held: bool = False
+    """Whether the run goes on, and nothing of it moves before somebody answers what a running tool asks."""
