@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import pytest
+from dev.histories import FOLDER
+
 import windlass
+from windlass.events.base import Event
+from windlass.events.errors import Damaged
+from windlass.events.stored import codec
 from windlass.events.stored.record import Sealed
+from windlass.events.tools.calls import ToolPrepared
+from windlass.kernel import log
 from windlass.kernel.owed import overview
 from windlass.kernel.state import State
 from windlass.runtime.host.ports import SystemPorts
+from windlass.runtime.owner import index_row
 from windlass.runtime.owner.index_row import SUMS_EVERY_MS, Listing
 from windlass.store.base import IndexRow, Key
 from windlass.store.memory import Memory, MemoryLog, MemoryStore
 from windlass.testing.scripted import call
 
 from .support import agent_of
+
+RUNS = Path(__file__).parents[1] / "runs"
 
 
 class StillPorts(SystemPorts):
@@ -108,8 +122,43 @@ async def test_row_says_at_once_what_a_session_waits_for():
 
 def test_row_is_told_again_when_nobody_knows_what_the_store_has():
     listing, state = Listing(Key("default", "s")), State()
-    first = listing.due(state)
+    first = listing.due(state, ())
     listing.kept(first)
     listing.forget()
     assert first is not None
-    assert listing.due(state) is not None
+    assert listing.due(state, ()) is not None
+
+
+LOGS = sorted(path for folder in (FOLDER, RUNS) for path in folder.glob("*.jsonl") if ".live" not in path.name)
+
+
+def searched_for(row: IndexRow) -> dict[str, Any]:
+    """What a row says, without the sums that may be a second old."""
+    return {name: getattr(row, name) for name in row.__struct_fields__ if name not in SUMS}
+
+
+APPEND = re.compile(rb"{\"seq\":")
+SUMS = {"seq", "updated_ms", "clock_ms", "input_tokens", "output_tokens", "cost_nanos"}
+
+
+def test_row_that_is_not_told_again_is_still_true_in_every_recorded_log(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(index_row, "SUMS_EVERY_MS", 1 << 60)  # however much time passes between two appends
+    left_out: Counter[type] = Counter()
+    for path in LOGS:
+        key, state = Key("default", path.stem), State()
+        listing, kept = Listing(key), None
+        for line in filter(APPEND.match, path.read_bytes().splitlines()):
+            append = codec.decode(line, bodies=False)
+            try:
+                log.fold_append(state, append)
+            except Damaged:
+                break  # the log of a fork, which begins with another one
+            events = [event for event in append.events if isinstance(event, Event)]
+            row = listing.due(state, events)
+            listing.kept(row)
+            kept = row or kept
+            assert kept is not None
+            assert searched_for(kept) == searched_for(index_row.row_of(key, state)), (path.name, append.first_seq)
+            if row is None:
+                left_out.update(map(type, events))
+    assert left_out.keys() >= index_row.UNLISTED - {ToolPrepared}, "the logs do not reach what is left out"

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from windlass.events.base import Event
+from windlass.events.tools.calls import ToolAllowed, ToolDenied, ToolFinished, ToolPrepared, ToolRequested, ToolStarted
+from windlass.events.turns import ModelReplied, ModelRequested, TurnFinished, TurnStarted
 from windlass.kernel.owed import Overview, next_wake_ms, opens, overview, stands, waiting_for, waiting_words, word_for
 from windlass.kernel.part import Open
 from windlass.kernel.parts.budgets import own_use
@@ -10,6 +15,23 @@ from windlass.store.base import IndexRow, Key
 
 SUMS_EVERY_MS = 1_000
 """How old the sums and the time of the last change may grow in the index while a session is at work."""
+
+UNLISTED = frozenset(
+    {
+        ModelRequested,
+        ModelReplied,
+        ToolRequested,
+        ToolPrepared,
+        ToolAllowed,
+        ToolDenied,
+        ToolStarted,
+        ToolFinished,
+        TurnStarted,
+        TurnFinished,
+    }
+)
+"""What a session at work mostly puts on record: none of them alone has it wait for anybody, or says anything else that
+sessions are looked for by."""
 
 
 class Listing:
@@ -20,12 +42,14 @@ class Listing:
         self._key = key
         self._told: IndexRow | None = None
 
-    def due(self, state: State, clock_ms: int | None = None) -> IndexRow | None:
-        """The row to keep with the next append; none if the one that is kept will do. `clock_ms` is what the clock says
-        if the log is ahead of it."""
+    def due(self, state: State, events: Iterable[Event], clock_ms: int | None = None) -> IndexRow | None:
+        """The row to keep with an append of some events, behind which the state is this; none if the one that is kept
+        will do. `clock_ms` is what the clock says if the log is ahead of it."""
         told = self._told
         if told is None or not state.active or state.now_ms - told.updated_ms >= SUMS_EVERY_MS:
             return row_of(self._key, state, clock_ms)
+        if _waits_for_nothing(told) and UNLISTED.issuperset(map(type, events)):
+            return None
         things = opens(state)
         return None if _holds(told, state, things) else row_of(self._key, state, clock_ms, things)
 
@@ -37,6 +61,12 @@ class Listing:
     def forget(self) -> None:
         """Nobody knows what the store has."""
         self._told = None
+
+
+def _waits_for_nothing(told: IndexRow) -> bool:
+    """Whether a session was at work and waited for nobody and no time, without a workflow or machine."""
+    waits = told.waiting_for or told.next_wake_ms is not None or told.stands
+    return told.owed and told.state == "running" and not waits
 
 
 def _holds(told: IndexRow, state: State, things: list[Open]) -> bool:

@@ -326,7 +326,7 @@ class Owner:
                 to_send = messages(self.state, seq, events)
                 sends = await self._outbox.filled(self.state, seq, events, to_send) if to_send else ()
                 taken = takes if along is None else [*takes, *_commands(events[1:])]
-                await self._append(sealed, taken, blobs, self._dispatches_once(events), sends)
+                await self._append(sealed, events, taken, blobs, sends)
             except FINAL:
                 raise
             except StorageFull as error:
@@ -378,16 +378,16 @@ class Owner:
     async def _append(
         self,
         sealed: Sealed,
+        events: list[Event],
         takes: Sequence[str],
         blobs: Mapping[str, bytes] | None,
-        once: bool,
         sends: Sequence[Message] = (),
     ) -> None:
         self.ports.point("before_append")
         self._unsure = True
         self.lease.head = None
-        state, barrier = self.state, bool(takes) or once
-        row = self._listing.due(state, self._clock.read_beside(state.now_ms))
+        state, barrier = self.state, bool(takes) or self._dispatches_once(events)
+        row = self._listing.due(state, events, self._clock.read_beside(state.now_ms))
         try:
             if sends and self.store.capabilities.sends:
                 await self.store.log.append(
