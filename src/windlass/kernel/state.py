@@ -43,7 +43,7 @@ from windlass.kernel.parts.turns import Turn
 from windlass.kernel.parts.workspace import WorkPlace
 from windlass.kernel.phases import ACTIVE, AnyPhase, Left, New
 
-STATE_VERSION = 24
+STATE_VERSION = 25
 """Raised whenever the shape or meaning of the state changes; older snapshots are then ignored."""
 
 

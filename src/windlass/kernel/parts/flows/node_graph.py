@@ -62,6 +62,8 @@ class Node(msgspec.Struct, kw_only=True, gc=False):
     reason: str = ""
     cause: str = ""
     """What this attempt called did not end well: which child failed, and why; or why a call was not run or failed."""
+    unsure: bool = False
+    """Whether a call of this attempt may have done what it may do once, and nobody knows."""
     closed: bool = False
     """Whether it is a gate that lets nothing pass."""
     timer_id: str = ""
