@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -155,10 +156,25 @@ def test_a_file_with_faults_of_every_kind_is_told_all_of_them_at_once(tmp_path):
     assert "'typo', which is no node" not in "\n".join(caught.value.problems)
 
 
+UNTYPED: Any = flows
+"""The same for those who check no types."""
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [
         (lambda: flows.spawn("x", AGENT, "t", needs="y"), r"needs is a list of names: write needs=\['y'\]"),
+        (lambda: UNTYPED.map_over("x", "y", AGENT, "t", needs="y"), r"needs is a list of names: write needs=\['y'\]"),
+        (lambda: UNTYPED.phase("x", AGENT, "t", judge=AGENT, unlocks="shell"), r"write unlocks=\['shell'\]"),
+        (lambda: UNTYPED.tournament("x", AGENT, "t", "ab", judge=AGENT), r"a list of tasks: write entrants=\['ab'\]"),
+        (lambda: UNTYPED.tournament("x", AGENT, "t", 3, judge=AGENT), "entrants is a list of tasks, not 3"),
+        (lambda: UNTYPED.classify("x", AGENT, "t", ["a", "b"]), r"write branches=\{'yes': \['node'\], …\}"),
+        (lambda: UNTYPED.classify("x", AGENT, "t", {"a": "ab"}), r"write branches\['a'\]=\['ab'\]"),
+        (lambda: UNTYPED.spawn("x", AGENT, "t", timeout="soon"), "node 'x': a time is a number of seconds"),
+        (lambda: UNTYPED.spawn("x", AGENT, "t", retries=1, retry_wait="soon"), "node 'x': a time is a number of seconds"),
+        (lambda: UNTYPED.spawn("x", AGENT, "t", budget=5), "node 'x': budget is a Budget, not 5"),
+        (lambda: UNTYPED.tool("x", AGENT), r"node 'x': tool is a name: write 'a', and give the tool to Flow"),
+        (lambda: UNTYPED.tool("x", "a", ["y"]), "node 'x': args is a table"),
         (lambda: flows.spawn("x", AGENT, "t", retries=-1), "node 'x'"),
         (lambda: flows.spawn("x", AGENT, "t", timeout=-1), "node 'x'"),
         (lambda: flows.Flow("f", ["x"]), "a node is made by windlass.flows, not str"),  # type: ignore[list-item]

@@ -299,6 +299,20 @@ def test_a_hook_that_could_not_do_anything_is_refused():
         Hook(point="after_model", run=lambda m: None, kind="transform")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"kind": "gard"}, "hook: kind 'gard' is none of observe, guard, transform"),
+        ({"point": "before_tol"}, "hook: point 'before_tol' is none of "),
+        ({"run": "no"}, "hook at 'before_tool': run is a function, not 'no'"),
+    ],
+)
+def test_a_hook_with_a_wrong_letter_is_refused(wrong, told):
+    """A guard that is none would let everything pass."""
+    with pytest.raises(windlass.UsageError, match=told):
+        Hook(**{"point": "before_tool", "kind": "observe", "run": lambda m: None, **wrong})
+
+
 async def test_a_payload_that_is_too_large_is_denied_not_cut():
     script = [[call("add", x=1, y=2)], "done"]
     hook = Hook(point="prompt", run=lambda m: None, kind="guard", name="g")

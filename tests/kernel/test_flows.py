@@ -11,8 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernel.session import HELPER, TOOLS, Session, names
+from tests.runtime.support import only
 from windlass.events.errors import Refused
 from windlass.events.runs import RunCompleted, RunFailed
+from windlass.events.timers import TimerFired
+from windlass.events.tools.calls import ToolFinished, ToolStarted, ToolTimedOut
 from windlass.events.trees.children import ChildBody, ChildFinished, ChildStarted, Used
 from windlass.events.trees.flows import (
     FlowBody,
@@ -21,6 +24,7 @@ from windlass.events.trees.flows import (
     NodeCall,
     NodeComputed,
     NodeFinished,
+    NodeRetried,
     NodeStarted,
 )
 from windlass.events.turns import Prepared
@@ -467,4 +471,76 @@ def test_a_node_that_was_stopped_behind_a_way_that_was_shut_meanwhile_does_not_b
     world.session.interrupt()
     world.session.wake()
     assert (world.effects(), world.statuses()["late"]) == ([], "pruned")
+    world.sound()
+
+
+def cut(world: World, how: str) -> list[Any]:
+    """The call that node a has made is cut off while its tool runs."""
+    (running,) = world.session.state.open_calls()
+    assert running.status == "started"
+    if how == "its owner dies":
+        return world.session.crash()
+    if how == "its tool takes too long":
+        return world.session.take(ToolTimedOut(call_id=running.call_id, timeout_ms=1))
+    (due,) = world.session.state.timers.open.values()
+    return world.session.take(TimerFired(timer_id=due.timer_id))
+
+
+CUTS = ("its owner dies", "its tool takes too long", "the time of its node is over")
+
+
+@pytest.mark.parametrize("how", CUTS)
+def test_what_may_be_done_once_is_not_done_again_by_a_retry(how):
+    world = World(node("a", kind="tool", tool="pay", retries=2, timeout_ms=1_000), node("b", "a"))
+    (effect,) = world.effects()
+    world.compute(effect, "pay")
+    cut(world, how)
+    world.run()
+    events = world.session.events()
+    assert (len(only(events, ToolStarted)), only(events, NodeRetried)) == (1, [])
+    assert world.statuses() == {"a": "failed", "b": "skipped"}
+    assert only(events, NodeFinished)[0].reason.endswith("it may have happened, so it is not tried again")
+    world.sound()
+
+
+@pytest.mark.parametrize("how", CUTS)
+def test_what_may_be_done_again_is_done_again(how):
+    world = World(node("a", kind="tool", tool="put", retries=2, timeout_ms=1_000))
+    (effect,) = world.effects()
+    world.compute(effect, "put")
+    came = names(cut(world, how))
+    assert came[-1] == ("tool.started" if how == "its owner dies" else "node.started")
+    world.sound()
+
+
+def test_what_a_person_said_did_not_happen_is_tried_again():
+    world = World(node("a", kind="tool", tool="risky", retries=1))
+    (effect,) = world.effects()
+    world.compute(effect, "risky")
+    (running,) = world.session.state.open_calls()
+    cut(world, "its owner dies")
+    assert names(world.session.settle(running.call_id, "did_not_happen"))[-2:] == ["node.retried", "node.started"]
+    world.sound()
+
+
+def test_what_a_person_has_yet_to_settle_is_not_tried_again_when_its_time_is_over():
+    world = World(node("a", kind="tool", tool="risky", retries=1, timeout_ms=1_000))
+    (effect,) = world.effects()
+    world.compute(effect, "risky")
+    cut(world, "its owner dies")
+    (due,) = world.session.state.timers.open.values()
+    world.session.take(TimerFired(timer_id=due.timer_id))
+    assert world.statuses() == {"a": "failed"}
+    world.sound()
+
+
+def test_a_failure_that_is_known_is_tried_again():
+    world = World(node("a", kind="tool", tool="pay", retries=1))
+    for _ in range(2):
+        (effect,) = world.effects()
+        world.compute(effect, "pay")
+        (running,) = world.session.state.open_calls()
+        world.session.take(ToolFinished(call_id=running.call_id, ok=False))
+    assert len(only(world.session.events(), NodeRetried)) == 1
+    assert world.statuses() == {"a": "failed"}
     world.sound()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -347,3 +349,8 @@ def test_a_rate_counts_the_last_while():
     assert made(session, 1, times=3) == ["Allowed", "Allowed", "Denied"]
     session.at_ms += 60_001
     assert made(session, 2, times=1) == ["Allowed"]
+
+
+def test_one_rule_alone_is_a_policy_of_one_rule():
+    rule: Any = windlass.deny("pay", missing_ok=True)
+    assert windlass.Policy(rule) == windlass.Policy([rule])

@@ -120,10 +120,9 @@ class Policy(Value, frozen=True, kw_only=False):
     """Whether that session's folder was said to be trusted. The runtime says this too."""
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "rules", tuple(self.rules))
-        for name in ("exclude", "exclude_patterns"):
+        for name in ("rules", "exclude", "exclude_patterns"):
             given: Any = getattr(self, name)
-            msgspec.structs.force_setattr(self, name, (given,) if isinstance(given, str) else tuple(given))
+            msgspec.structs.force_setattr(self, name, (given,) if isinstance(given, str | Rule) else tuple(given))
 
 
 class Grant(Value, frozen=True, kw_only=True):

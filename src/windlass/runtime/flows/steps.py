@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 import msgspec
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 RETRY_WAIT_S = 1.0
 """How long a node pauses before it is tried again the first time, unless it says otherwise."""
+LISTS = {"needs": "names", "optional": "names", "entrants": "tasks", "unlocks": "names"}
+"""What a node lists, and of what."""
 
 
 class Step(NamedTuple):
@@ -77,7 +79,9 @@ def classify(
     name: str, agent: str | Agent, task: str, branches: Mapping[str, Sequence[str]], **more: Unpack[OfChild]
 ) -> Step:
     """An agent chooses one of several branches: the nodes of the others are left out. The output is the choice."""
-    taken = {label: tuple(names) for label, names in branches.items()}
+    if not isinstance(branches, Mapping):
+        raise UsageError(f"node {name!r}: branches says where each answer leads: write branches={{'yes': ['node'], …}}")
+    taken = {label: _listed(name, f"branches[{label!r}]", names) for label, names in branches.items()}
     return _made(name, "classify", (agent,), more, task=task, branches=taken)
 
 
@@ -99,7 +103,7 @@ def map_over(
 ) -> Step:
     """An agent carries out a task for each item (`{item}`) of a node's output, or of the input; or a function does. The
     output is the list of what they gave. At most `items` of them."""
-    needs = list(more.get("needs", ()))
+    needs = list(_listed(name, "needs", more.get("needs", ())))
     if over != INPUT and over not in needs:
         more["needs"] = [over, *needs]
     return _made(name, "map", (agent,), more, task=task, over=over, reducer=reducer, items_max=items)
@@ -116,7 +120,7 @@ def tournament(
 ) -> Step:
     """Entrants (tasks for the agent, and the outputs of what it needs) meet in pairs before a judge until one is left,
     which is the output."""
-    step = _made(name, "tournament", (agent, judge), more, task=task, entrants=tuple(entrants))
+    step = _made(name, "tournament", (agent, judge), more, task=task, entrants=entrants)
     return step._replace(node=msgspec.structs.replace(step.node, judge=_name(judge)))
 
 
@@ -133,7 +137,7 @@ def phase(
 ) -> Step:
     """A milestone: an agent works on it until its output passes a check, by a judge or by a condition (`args.output`),
     `rounds` times at the most. What needs it waits for that; tools that it `unlocks` may not be used before."""
-    step = _made(name, "phase", (agent, judge), more, task=task, when=when, rounds_max=rounds, unlocks=tuple(unlocks))
+    step = _made(name, "phase", (agent, judge), more, task=task, when=when, rounds_max=rounds, unlocks=unlocks)
     return step._replace(node=msgspec.structs.replace(step.node, judge=_name(judge)))
 
 
@@ -145,6 +149,12 @@ def reduce(name: str, reducer: str, needs: Sequence[str], **more: Unpack[Common]
 
 def tool(name: str, tool: str, args: Mapping[str, Any] | None = None, **more: Unpack[Needing]) -> Step:
     """A tool of the flow is called; what it gives is the output."""
+    given: Any = tool
+    if not isinstance(given, str):
+        named = getattr(given, "name", None) or getattr(given, "__name__", "NAME")
+        raise UsageError(f"node {name!r}: tool is a name: write {named!r}, and give the tool to Flow(tools=[...])")
+    if args is not None and not isinstance(args, Mapping):
+        raise UsageError(f"node {name!r}: args is a table of the tool's arguments, not {args!r}")
     return _made(name, "tool", (), more, tool=tool, args=dict(args or {}))
 
 
@@ -156,14 +166,18 @@ def gate(name: str, question: str = "", *, when: str = "", **more: Unpack[Needin
 
 def _made(name: str, kind: str, agents: Sequence[str | Agent], more: Mapping[str, Any], **fields: Any) -> Step:
     """A node. Raises `UsageError` for values that no node can have."""
-    from windlass.runtime.api.agent import Agent
+    from windlass.runtime.api.agent import Agent, Budget
 
     given: dict[str, Any] = {**more, **fields}
     timeout, budget, output = given.pop("timeout", None), given.pop("budget", None), given.pop("output", None)
-    seconds = timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else timeout
-    if seconds is not None:
-        given["timeout_ms"] = round(seconds * 1000)
-    given.update(retry_wait_of(given))
+    try:
+        if timeout is not None:
+            given["timeout_ms"] = _milliseconds(timeout)
+        given.update(retry_wait_of(given))
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"node {name!r}: a time is a number of seconds or a timedelta: {error}") from None
+    if budget is not None and not isinstance(budget, Budget):
+        raise UsageError(f"node {name!r}: budget is a Budget, not {budget!r}")
     if budget is not None:
         limits = msgspec.structs.asdict(budget.limits())
         given["limits"] = {key: most for key, most in limits.items() if most is not None}
@@ -180,16 +194,26 @@ def retry_wait_of(given: dict[str, Any]) -> dict[str, int]:
     pause = given.pop("retry_wait", None)
     if pause is None and not given.get("retries"):
         return {}
-    seconds = pause.total_seconds() if isinstance(pause, datetime.timedelta) else pause
-    return {"retry_wait_ms": round(float(RETRY_WAIT_S if seconds is None else seconds) * 1000)}
+    return {"retry_wait_ms": _milliseconds(RETRY_WAIT_S if pause is None else pause)}
+
+
+def _milliseconds(time: float | datetime.timedelta) -> int:
+    return round(float(time.total_seconds() if isinstance(time, datetime.timedelta) else time) * 1000)
+
+
+def _listed(name: str, field: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Texts that a node names. One text alone is a list of its letters to Python, which nobody means."""
+    if isinstance(names, str):
+        raise UsageError(f"node {name!r}: {field} is a list of {LISTS.get(field, 'names')}: write {field}=[{names!r}]")
+    if not isinstance(names, Iterable):
+        raise UsageError(f"node {name!r}: {field} is a list of {LISTS.get(field, 'names')}, not {names!r}")
+    return tuple(names)
 
 
 def _node(name: str, kind: str, given: Mapping[str, Any]) -> FlowNode:
-    for field in ("needs", "optional"):
-        if isinstance(given.get(field), str):
-            raise UsageError(f"node {name!r}: {field} is a list of names: write {field}=[{given[field]!r}]")
+    listed = {field: _listed(name, field, given[field]) for field in LISTS if field in given}
     try:
-        node = FlowNode(name=name, kind=kind, **given)  # type: ignore[arg-type]
+        node = FlowNode(name=name, kind=kind, **{**given, **listed})  # type: ignore[arg-type]
         return known_types.convert(msgspec.to_builtins(node), FlowNode)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise UsageError(f"node {name!r}: {error}") from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from windlass.events.errors import UsageError
 from windlass.events.hooks import HookPoint, HookReason
@@ -76,6 +76,8 @@ class Changed(Value, frozen=True, kw_only=True):
 Said = Denied | Allowed | Asked | Changed | bool | None
 """What a hook may return: None or True lets pass, False is a plain no."""
 
+KINDS = ("observe", "guard", "transform")
+
 Function = Callable[[Moment], Said | Awaitable[Said]]
 
 
@@ -93,6 +95,12 @@ class Hook:
     hook_id: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
+        # A guard that is none by a wrong letter would let everything pass.
+        for field_name, known in (("point", get_args(HookPoint)), ("kind", KINDS)):
+            if (said := getattr(self, field_name)) not in known:
+                raise UsageError(f"hook: {field_name} {said!r} is none of {', '.join(known)}")
+        if not callable(self.run):
+            raise UsageError(f"hook at {self.point!r}: run is a function, not {self.run!r}")
         if self.kind == "guard" and self.point not in GUARDED:
             raise UsageError(f"a guard cannot stand at {self.point!r}: use one of {', '.join(sorted(GUARDED))}")
         if self.kind == "transform" and self.point not in CHANGEABLE:

@@ -67,6 +67,8 @@ class Node(msgspec.Struct, kw_only=True, gc=False):
     reason: str = ""
     cause: str = ""
     """What this attempt called did not end well: which child failed, and why; or why a call was not run or failed."""
+    unsure: bool = False
+    """Whether a call of this attempt may have done what it may do once, and nobody knows."""
     closed: bool = False
     """Whether it is a gate that lets nothing pass."""
     timer_id: str = ""
@@ -78,7 +80,7 @@ def begin_attempt(node: Node, attempt: int, *, keeps: bool) -> None:
         node.kept = _kept(node, node.results[0])
     node.status, node.attempt, node.round = "computing", attempt, 0
     node.results, node.unwell = [], []
-    node.ok, node.output_seq, node.reason, node.cause = True, None, "", ""
+    node.ok, node.output_seq, node.reason, node.cause, node.unsure = True, None, "", "", False
 
 
 def _kept(node: Node, made: list[int]) -> list[int]:

@@ -43,7 +43,7 @@ from windlass.kernel.part import Decisions, Misfit, Open, Part, Row, Why
 from windlass.kernel.parts import runs, timers
 from windlass.kernel.parts.flows import node_graph
 from windlass.kernel.parts.flows.node_graph import Node
-from windlass.kernel.parts.tools import gate
+from windlass.kernel.parts.tools import dispatch, gate
 from windlass.kernel.phases import STARTED, WORKING, Idle
 
 if TYPE_CHECKING:
@@ -114,6 +114,15 @@ def failed_below(state: State, call: str, cause: str) -> None:
     name = state.flow.calls.get(call)
     if name is not None:
         state.flow.nodes[name].cause = cause
+
+
+def unsure(state: State, call: Call, how: str) -> None:
+    """A call ended so that nobody knows what it did. What may be done once is not done again by itself then."""
+    name = state.flow.calls.get(call.call_id)
+    contract, _ = dispatch.terms(call, state.toolset.tools.get(call.tool))
+    if name is not None and contract == "at_most_once":
+        state.flow.nodes[name].unsure = True
+        state.flow.nodes[name].cause = f"the outcome of {call.tool} is not known: {how}"
 
 
 def call_requested(state: State, node: str, call: str, ordinal: int) -> None:

@@ -85,13 +85,18 @@ def end_attempt(state: State, node: Node) -> Decisions:
 def run_out(state: State, node: Node) -> Decisions:
     """The time of a node is over: what it has open is given up."""
     left = list(node.open)
-    yield from not_well(state, node, TIME_OVER)
+    unsure = any(open_calls.is_once(state, call) for name in left if (call := state.calls.by_id.get(name)) is not None)
+    yield from not_well(state, node, TIME_OVER, unsure=unsure)
     yield from give_up(state, left)
 
 
-def not_well(state: State, node: Node, reason: str) -> Decisions:
+def not_well(state: State, node: Node, reason: str, *, unsure: bool = False) -> Decisions:
+    """It is tried again, unless what may be done once may have been done: that is never done again by itself."""
     spec = state.flow.specs[node.name]
-    if node.attempt <= spec.retries and not state.flow.stops:
+    again = node.attempt <= spec.retries and not state.flow.stops
+    if again and (unsure or node.unsure):
+        again, reason = False, f"{reason}; it may have happened, so it is not tried again"
+    if again:
         pause_ms = min(spec.retry_wait_ms * 2 ** min(node.attempt - 1, DOUBLINGS_MAX), PAUSE_MS_MAX)
         at_ms = state.now_ms + pause_ms if pause_ms else None
         yield NodeRetried(node=node.name, attempt=node.attempt, reason=reason, at_ms=at_ms)

@@ -396,6 +396,7 @@ def tool_timed_out(state: State, event: ToolTimedOut) -> None:
         moved(state, event.call_id, ToolTimedOut)
         requests.lose_those_of_call(state, event.call_id)
     else:
+        nodes.unsure(state, state.calls.by_id[event.call_id], "it did not end within its time")
         close(state, event.call_id, event.tokens, ok=False)
 
 
@@ -419,6 +420,7 @@ def tool_outcome_unknown(state: State, event: ToolOutcomeUnknown) -> None:
         moved(state, event.call_id, ToolOutcomeUnknown)
         requests.lose_those_of_call(state, event.call_id)
     else:
+        nodes.unsure(state, state.calls.by_id[event.call_id], "it was cut off")
         close(state, event.call_id, UNKNOWN_TOKENS, ok=False)
 
 
