@@ -4,6 +4,7 @@ working folder that is gone, words that are no text, pipes that nobody closes.""
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pathlib
 import pty
@@ -183,6 +184,23 @@ def test_without_a_home_folder_it_is_said_what_to_set(folder: pathlib.Path, word
     assert "no home folder is known: set HOME" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
     assert not (folder / "~").exists()
+
+
+def test_whoever_started_a_server_over_its_own_pipes_needs_no_tokens_and_no_home(folder: pathlib.Path):
+    unset = ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "WINDLASS_STORE")
+    done = subprocess.run(
+        [sys.executable, "-c", HOMELESS, "serve", "agents.py", "--stdio", "--store", "work.db"],
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if name not in unset},
+        input='{"jsonrpc":"2.0","id":1,"method":"listSessions","params":{}}\n',
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["result"]["sessions"] == []
+    assert not any("token" in path.name for path in folder.iterdir())
 
 
 def test_a_name_that_is_too_long_for_the_system_is_one_line(folder: pathlib.Path):

@@ -6,13 +6,14 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from .terminal import PROGRAM
 
 AGENTS = """
-import asyncio, windlass
+import asyncio, pathlib, windlass
 from windlass.testing.scripted import ScriptedModel, by_history, call, hang
 
 @windlass.tool(contract="at_most_once")
@@ -20,16 +21,24 @@ async def stare() -> str:
     await asyncio.sleep(0.3)
     return "stared"
 
+@windlass.tool(contract="at_most_once")
+async def gaze() -> str:
+    pathlib.Path("begun").touch()
+    while not pathlib.Path("go").exists():
+        await asyncio.sleep(0.01)
+    return "gazed"
+
 @windlass.tool
 def pay() -> str:
     return "paid"
 
 def agent(name, *turns, **more):
     model = ScriptedModel(by_history(list(turns)))
-    return windlass.Agent(name, model=model, tools=[stare, pay], **more)
+    return windlass.Agent(name, model=model, tools=[stare, gaze, pay], **more)
 
 stares = agent("stares", call("stare"), [hang()], policy=windlass.ALLOW_ALL)
 slow = agent("slow", [hang()])
+talks = agent("talks", ["I look.", call("gaze")], [hang()], policy=windlass.ALLOW_ALL)
 clerk = agent("clerk", call("pay"), "It is paid.", "And more.", policy=windlass.Policy(rules=(windlass.ask("pay"),)))
 """
 
@@ -70,6 +79,40 @@ def test_sigterm_lets_the_tool_end_and_says_how_to_resume(folder: pathlib.Path):
         "← stared",
         "stopped; resume with: windlass run --agent agents.py:stares --session s",
     ]
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_a_run_whose_output_nobody_reads_does_what_it_does_otherwise(folder: pathlib.Path, signum: int):
+    """`windlass run | head`: the line that could not be written kept what was to be done from being done."""
+    with begun(folder, "run", "--agent", "agents.py:talks", "Go.", "--session", "s") as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        try:
+            until_there(folder / "begun", process)
+            process.send_signal(signum)
+            until_said(process, "asked to stop" if signum == signal.SIGTERM else "interrupting")
+            (folder / "go").touch()
+            told = process.communicate(timeout=60)[1]
+        finally:
+            process.kill()
+    assert "Traceback" not in told
+    assert "never retrieved" not in told
+    assert "BrokenPipe" not in told
+    code = process.returncode
+    with begun(folder, "logs", "s") as process:
+        log = process.communicate(timeout=60)[0]
+    if signum == signal.SIGTERM:
+        assert code == 143
+        assert told.splitlines()[-1] == "stopped; resume with: windlass run --agent agents.py:talks --session s"
+        assert "gazed" in log
+    else:
+        assert "run interrupted     user abort" in log
+
+
+def until_there(path: pathlib.Path, process: subprocess.Popen[str]) -> None:
+    while not path.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("twice", [False, True])

@@ -47,9 +47,9 @@ class Interruption:
         elif self._pressed == 2 or self.session is None:
             self._leave()
         else:
+            self._sending = asyncio.ensure_future(self._interrupt(self.session))
             self._narrator.after_key()
             self._narrator.note("(interrupting; Ctrl-C again leaves at once)", "yellow")
-            self._sending = asyncio.ensure_future(self._interrupt(self.session))
 
     def _leave(self) -> None:
         if self._task is not None:

@@ -182,6 +182,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Nothing that is still buffered may complain once more at exit.
         sys.stdout = None
         return complain(OSError(f"cannot write the output: {error.strerror}"), FAILED)
+    except SystemExit:
+        try:
+            flushed(FAILED)
+        except OSError:
+            sys.stdout = None
+        raise
     except KeyboardInterrupt:
         # Whoever presses Ctrl-C once more while the program ends wants it gone, without a word.
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))

@@ -7,6 +7,8 @@ import os
 import pathlib
 from typing import TYPE_CHECKING
 
+from windlass.events.user_folders import expanded
+
 if TYPE_CHECKING:
     from windlass.events.values.setup import SessionOptions
 
@@ -189,7 +191,7 @@ def named_place(args: argparse.Namespace) -> str:
 
 
 def _stored(args: argparse.Namespace) -> str:
-    return args.store or os.environ.get(STORE_VARIABLE) or ""
+    return expanded(args.store or os.environ.get(STORE_VARIABLE) or "")
 
 
 def told_place(args: argparse.Namespace) -> str:

@@ -7,7 +7,8 @@ import os
 import pathlib
 import stat
 
-STATE_VARIABLE = "XDG_STATE_HOME"
+from windlass.events.user_folders import is_homeless, state_folder
+
 FILE = "windlass.db"
 NAME_CHARS = 40
 DIGEST_CHARS = 12
@@ -68,15 +69,12 @@ def _make_private(folders: tuple[pathlib.Path, ...]) -> None:
 def _room() -> pathlib.Path:
     """The folder for all stores of this user. Raises `UsageError` if nobody knows where that would be: the place would
     be a folder called `~` in the workspace."""
-    given = os.environ.get(STATE_VARIABLE, "")
-    if os.path.isabs(given):
-        return pathlib.Path(given) / "windlass"
-    home = os.path.expanduser("~")
-    if home == "~":
+    base = state_folder()
+    if is_homeless(base):
         from windlass.events.errors import UsageError
 
         raise UsageError(NO_HOME)
-    return pathlib.Path(home) / ".local" / "state" / "windlass"
+    return pathlib.Path(base) / "windlass"
 
 
 def _name(folder: pathlib.Path) -> str:

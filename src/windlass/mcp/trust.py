@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from windlass.events import known_types
+from windlass.events import known_types, user_folders
 from windlass.events.values.blocks import Value
 
 from .server import CODE, McpServer
@@ -73,8 +73,7 @@ def wants_person(server: McpServer, record: Record) -> bool:
 
 def state_folder() -> str:
     """The folder beneath which records are kept."""
-    base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    return os.path.join(base, WINDLASS, "mcp")
+    return os.path.join(user_folders.state_folder(), WINDLASS, "mcp")
 
 
 def key_of(server: McpServer, agent: str) -> str:

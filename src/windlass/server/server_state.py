@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 class ServerState:
     """One server, as its requests see it."""
 
-    def __init__(self, tenants: Tenants, tokens: TokenFile, limits: Limits) -> None:
+    def __init__(self, tenants: Tenants, tokens: TokenFile | None, limits: Limits) -> None:
+        """Without tokens for whoever is known otherwise: the program at the other end of this process's own pipes."""
         self.tenants = tenants
-        self.tokens = tokens
+        self._tokens = tokens
         self.limits = limits
         self.door = StoreDoor(tenants.place)
         self.metrics = Metrics()
@@ -36,3 +37,9 @@ class ServerState:
         """Set once streams are to end."""
         self.streams: dict[str, int] = {}
         """The event streams that are open, by the name of the token."""
+
+    @property
+    def tokens(self) -> TokenFile:
+        """The tokens, which every request over HTTP presents one of."""
+        assert self._tokens is not None, "nothing is asked over HTTP here"
+        return self._tokens

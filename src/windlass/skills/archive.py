@@ -44,8 +44,12 @@ def unpacked(archive: str, beneath: str) -> str:
     place = os.path.join(beneath, digest)
     if os.path.isdir(place):
         return place
-    os.makedirs(beneath, mode=0o700, exist_ok=True)
-    made = tempfile.mkdtemp(prefix=f".{digest[:8]}-", dir=beneath)
+    try:
+        os.makedirs(beneath, mode=0o700, exist_ok=True)
+        made = tempfile.mkdtemp(prefix=f".{digest[:8]}-", dir=beneath)
+    except OSError as error:
+        told = f"{archive!r} cannot be unpacked in {beneath!r}: {error.strerror}"
+        raise Unreadable("archive-unreadable", told, FIX, archive) from None
     try:
         _unpack(archive, made)
         os.rename(made, place)

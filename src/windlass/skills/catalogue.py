@@ -21,6 +21,7 @@ from windlass.events.skills import (
     SkillPlace,
     UnknownSkillAlias,
 )
+from windlass.events.user_folders import cache_folder, home_folder
 from windlass.events.values.blocks import Value
 
 from .archive import unpacked
@@ -245,8 +246,7 @@ def _places(config: Skills, workspace: str | None, trusted: bool, search: _Searc
 
 def unpacked_folder() -> str:
     """Where archives are unpacked: in the cache, which sandboxes show, unlike the state folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(base, "windlass", "skills")
+    return os.path.join(cache_folder(), "windlass", "skills")
 
 
 def _defaults(config: Skills, workspace: str | None, trusted: bool, search: _Search) -> list[Place]:
@@ -259,7 +259,7 @@ def _defaults(config: Skills, workspace: str | None, trusted: bool, search: _Sea
             places.append(Place(kind="project", path=os.path.realpath(path), within=workspace or ""))
         else:
             search.remark("project-untrusted", "skills of this workspace are not read: it is not trusted", path)
-    home = os.path.expanduser("~")
+    home = home_folder()
     for name in DEFAULT_FOLDERS:
         path = os.path.join(home, name)
         if os.path.isdir(path) and os.path.realpath(path) not in {place.path for place in places}:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from windlass.events import known_types
+from windlass.events import known_types, user_folders
 from windlass.events.skills import SkillKey
 from windlass.events.values.blocks import Value
 
@@ -43,8 +43,7 @@ class Record(Value, frozen=True, kw_only=True):
 
 def state_folder() -> str:
     """The folder beneath which records and unpacked archives are kept."""
-    base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    return os.path.join(base, WINDLASS, "skills")
+    return os.path.join(user_folders.state_folder(), WINDLASS, "skills")
 
 
 class TrustRecords:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pathlib
 
 from windlass.events.errors import UsageError
+from windlass.events.user_folders import expanded
 
 from .base import Capabilities, Durability, Key, Store
 from .chain import history, verify_chain
@@ -34,14 +35,14 @@ async def open_store(place: str | pathlib.Path, *, durability: Durability = "ful
     that cannot be written, such as on read-only media, is opened for reading."""
     if durability not in ("full", "normal"):
         raise UsageError(f"durability is 'full' or 'normal', not {durability!r}")
-    text = str(place)
+    text = expanded(str(place))
     if text == ":memory:":
         return MemoryStore()
     scheme, _, rest = text.partition(":")
     if scheme in ("sqlite", "jsonl") and rest:
         kind, path = scheme, pathlib.Path(rest)
     else:
-        path = pathlib.Path(place)
+        path = pathlib.Path(text)
         kind = _kind_of(path)
     if kind == "sqlite":
         from windlass.store.sqlite.store import SqliteStore

@@ -6,6 +6,7 @@ answers that are whole, since nobody could take back there what a model was cut 
 
 from __future__ import annotations
 
+import contextlib
 from typing import TextIO, assert_never
 
 from windlass.cli.terminal.text import (
@@ -50,8 +51,9 @@ class Narrator:
 
     def note(self, line: str, colour: str = "dim", *, always: bool = False) -> None:
         """A line of the runtime's own, `always` also if only the model's words are wanted; the text must be visible
-        text."""
-        self._flow.end_line()
+        text. It is told also if nobody reads the model's words any more."""
+        with contextlib.suppress(OSError):
+            self._flow.end_line()
         self._thoughts.end_line()
         if self._quiet and not always:
             return

@@ -11,6 +11,8 @@ import pathlib
 import stat
 from collections.abc import Mapping
 
+from windlass.events.user_folders import is_homeless, state_folder
+
 HISTORY_VARIABLE = "WINDLASS_HISTORY"
 """A path, or `off`."""
 ENTRIES_MAX = 1_000
@@ -28,10 +30,8 @@ def history_path(environ: Mapping[str, str] | None = None) -> pathlib.Path | Non
         return None
     if wanted:
         return pathlib.Path(wanted).expanduser()
-    base = env.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser(env.get("HOME") or "~"), ".local", "state")
-    if base.startswith("~"):
-        return None  # no home folder is known
-    return pathlib.Path(base) / "windlass" / "history"
+    base = state_folder(env)
+    return None if is_homeless(base) else pathlib.Path(base) / "windlass" / "history"
 
 
 def worth_keeping(text: str) -> bool:

@@ -70,7 +70,7 @@ class KeptLogins:
         path = self.path(url)
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise LoginError(f"the login in {path} cannot be read: {error.strerror}") from None

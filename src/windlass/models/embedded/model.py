@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from windlass.events.errors import UsageError
+from windlass.events.user_folders import cache_folder, is_homeless
 from windlass.events.values.blocks import Data, Resource, ResourceLink, Terminal, Text, Value
 from windlass.events.values.failures import Failure, FailureKind, FinishReason, failure
 from windlass.events.values.items import AssistantItem, HistoryItem
@@ -71,7 +72,9 @@ def cache_dir(environ: Mapping[str, str] | None = None) -> pathlib.Path:
     env = os.environ if environ is None else environ
     if env.get(CACHE_VARIABLE):
         return pathlib.Path(env[CACHE_VARIABLE]).expanduser() / "models"
-    base = env.get("XDG_CACHE_HOME") or str(pathlib.Path(env.get("HOME") or "~").expanduser() / ".cache")
+    base = cache_folder(env)
+    if is_homeless(base):
+        raise UsageError(f"no home folder is known: set HOME, or {CACHE_VARIABLE}")
     return pathlib.Path(base) / "windlass" / "models"
 
 

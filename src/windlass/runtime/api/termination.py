@@ -76,8 +76,10 @@ class Termination:
 
     async def _stop(self) -> None:
         try:
-            self._before()
-            await self._drain()
+            try:
+                self._before()
+            finally:  # also if what is told cannot be told
+                await self._drain()
         finally:
             if self._then is not None:
                 self._then()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from windlass.events.errors import UsageError
+from windlass.events.user_folders import expanded
 from windlass.tools.files.glob_patterns import PATTERN_CHARS_MAX, Glob
 from windlass.tools.linear_patterns import name_pattern
 
@@ -23,7 +24,7 @@ class PathGlob:
     """A glob over paths: from the root of the file system, from the session's folder, or a name at any depth."""
 
     def __init__(self, text: str) -> None:
-        whole = os.path.expanduser(text) if text.startswith("~/") else text
+        whole = expanded(text) if text.startswith("~/") else text
         body = whole.strip("/")
         self._placed = whole.startswith("/")
         self._anywhere = not self._placed and "/" not in body

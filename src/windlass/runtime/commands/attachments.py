@@ -16,6 +16,7 @@ import msgspec
 
 from windlass.events.commands import PromptBody, PromptReceived
 from windlass.events.errors import UsageError
+from windlass.events.user_folders import expanded
 from windlass.events.values.blocks import (
     AnyAttachment,
     Audio,
@@ -114,7 +115,7 @@ def _whole(given: AnyAttachment, room: int) -> AnyAttachment:
     if not isinstance(attachment, FileAttachment | DirectoryAttachment | SelectionAttachment):
         return attachment
     # Whoever takes it works elsewhere: a path from here on would mean another file there.
-    path = os.path.abspath(os.path.expanduser(attachment.path))
+    path = os.path.abspath(expanded(attachment.path))
     name = attachment.name if attachment.name is not None or path == attachment.path else attachment.path
     return msgspec.structs.replace(attachment, path=path, name=name)
 

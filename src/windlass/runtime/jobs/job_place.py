@@ -7,13 +7,14 @@ import os
 import stat
 
 from windlass.events.errors import UsageError
+from windlass.events.user_folders import expanded, state_folder
 
-STATE_VARIABLE = "XDG_STATE_HOME"
 DIGEST_CHARS = 16
 
 
 def place_for_store(store: str, what: str = "jobs") -> str:
     """The folder for the jobs of a store, or for something else of it, by where the store is."""
+    store = expanded(store)
     scheme, _, rest = store.partition(":")
     whole = os.path.realpath(rest if rest and scheme in ("sqlite", "jsonl") else store)
     plain = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "_-") else "_" for sign in _stem(whole))
@@ -45,9 +46,3 @@ def make_private(path: str) -> None:
 
 def _stem(path: str) -> str:
     return os.path.splitext(os.path.basename(path))[0] or "store"
-
-
-def state_folder() -> str:
-    """The folder for what programs of this user keep between runs."""
-    given = os.environ.get(STATE_VARIABLE, "")
-    return given if os.path.isabs(given) else os.path.expanduser("~/.local/state")

@@ -7,10 +7,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from windlass.events.errors import UsageError
+from windlass.events.user_folders import state_folder
 from windlass.events.values.isolation import Worktree
 from windlass.kernel.effects import MergeWorktree, RemoveWorktree
 from windlass.runtime.drive.effect_outcome import Done
-from windlass.runtime.jobs.job_place import state_folder
 
 from . import worktree_folders, worktree_merge
 from .git_process import GitFailed, Patience

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from windlass.events.errors import UsageError
+from windlass.events.user_folders import expanded
 from windlass.events.values.blocks import (
     Audio,
     DirectoryAttachment,
@@ -53,7 +54,7 @@ def attached_path(
 ) -> FileAttachment | DirectoryAttachment:
     """What is at a path, read. Texts get at most `room` bytes. Raises `UsageError` for what cannot be attached, with
     the reason."""
-    path = os.path.expanduser(path)  # whoever is told of it may be at home elsewhere
+    path = expanded(path)  # whoever is told of it may be at home elsewhere
     try:
         with _rooted(path) as (root, below):
             if root.is_folder(below):

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from windlass.events.user_folders import expanded
 from windlass.events.values.access import Access
 from windlass.events.values.blocks import Value
 from windlass.tools.context import ToolError
@@ -58,7 +59,7 @@ def offer_of(place: Place, asked: Access, named: Access) -> Offer:
 
 def opened_path(place: Place, path: str) -> str:
     """A path as it is opened. Raises `ToolError` for one that is not there, or that nobody may open."""
-    whole = os.path.join(place.root, os.path.expanduser(path))
+    whole = os.path.join(place.root, expanded(path))
     real = os.path.realpath(whole)
     if not os.path.lexists(real):
         raise ToolError(f"{path!r} is not there, so it cannot be opened: name the folder that it is to be made in")

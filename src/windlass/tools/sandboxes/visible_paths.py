@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 
+from windlass.events.user_folders import home_folder
 from windlass.events.values.blocks import Value
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store")
@@ -63,7 +64,7 @@ def visible_paths(root: str, readable: Iterable[str], hidden: Iterable[str]) -> 
 
 def home() -> str:
     """The home of whoever runs this."""
-    return os.path.realpath(os.path.expanduser("~"))
+    return os.path.realpath(home_folder())
 
 
 def secret_places() -> Iterator[str]:

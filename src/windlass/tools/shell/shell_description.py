@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 import shlex
 
 import msgspec
 
 from windlass.events.tools.permissions import ShellCommand, ShellDetail
+from windlass.events.user_folders import expanded
 from windlass.events.values.access import Access
 from windlass.events.values.blocks import JsonObject
 from windlass.tools.description import LISTED_MAX, CallPlace, Description
@@ -97,7 +97,7 @@ def _asks(args: JsonObject, place: CallPlace) -> Access:
     """What a call asks for in so many words, with whole paths."""
 
     def whole(name: str) -> tuple[str, ...]:
-        paths = (os.path.expanduser(str(path)) for path in args.get(name) or ())
+        paths = (expanded(str(path)) for path in args.get(name) or ())
         return tuple(posixpath.normpath(posixpath.join(place.folder or "/", path)) for path in paths)
 
     hosts = tuple(str(host).lower() for host in args.get("reach_hosts") or ())

@@ -241,8 +241,8 @@ def terminated(session: Session, narrator: Narrator, args: argparse.Namespace) -
     def then() -> None:
         ended = session.runtime.slots.at(session.key).hub.terminal is not None
         if task is not None and not ended:
-            narrator.note(f"stopped; resume with: {again('run', session.session_id, args)}", "yellow", always=True)
             task.cancel()
+            narrator.note(f"stopped; resume with: {again('run', session.session_id, args)}", "yellow", always=True)
 
     return Termination(session.runtime.drain, before=lambda: narrator.note(options.DRAINING, "yellow"), then=then)
 

@@ -157,7 +157,6 @@ async def serve_lines(args: argparse.Namespace) -> int:
     import asyncio
 
     from windlass.cli.exits import OK
-    from windlass.cli.tokens import token_file
     from windlass.runtime.api.termination import TERMINATED, Termination
     from windlass.server.access.limits import Limits
     from windlass.server.server_state import ServerState
@@ -173,7 +172,7 @@ async def serve_lines(args: argparse.Namespace) -> int:
         drain_ms=options.drain_ms(args),
         telemetry=otel.telemetry if otel is not None else None,
     )
-    state = ServerState(tenants, token_file(args), Limits())
+    state = ServerState(tenants, None, Limits())  # whoever started this is the user
     try:
         await tenants.runtime(args.tenant)
         answering = asyncio.create_task(LineServer(state, args.tenant, reader, writer).run())

@@ -19,6 +19,7 @@ import msgspec
 
 from windlass.events.errors import UsageError
 from windlass.events.stored.known_secrets import SECRETS
+from windlass.events.user_folders import home_folder
 from windlass.tools.processes import process_tree
 from windlass.tools.sandboxes.sandbox import Launch
 
@@ -88,7 +89,7 @@ def command(limits: Limits) -> tuple[str, ...]:
 def code_folders() -> tuple[str, ...]:
     """Where a worker finds code: what must be readable in a sandbox. A home, or what lies above one, never is as a
     whole: what hides it would hide nothing."""
-    home = os.path.realpath(os.path.expanduser("~"))
+    home = os.path.realpath(home_folder())
     own = str(pathlib.Path(__file__).resolve().parents[4])
     paths = dict.fromkeys(os.path.realpath(path) for path in (own, *sys.path))
     return tuple(path for path in paths if os.path.exists(path) and os.path.commonpath([path, home]) != path)
