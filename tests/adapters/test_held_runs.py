@@ -117,8 +117,9 @@ async def test_a_no_behind_a_yes_is_told_what_came_first(tmp_path: pathlib.Path)
         more: Any = {"model": "clerk", "previous_response_id": asked.id}
         paid = await client.responses.create(input=yes(request), **more)
         assert (await client.responses.create(input=yes(request), **more)).output == paid.output
+        no: Any = [{**yes(request)[0], "approve": False}]
         with pytest.raises(openai.ConflictError, match="approved"):
-            await client.responses.create(input=[{**yes(request)[0], "approve": False}], **more)
+            await client.responses.create(input=no, **more)
 
 
 async def test_a_task_needs_input_and_goes_on_with_it(tmp_path: pathlib.Path):
