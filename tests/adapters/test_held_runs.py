@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+import openai
 import pytest
 
 import windlass
@@ -37,7 +38,7 @@ class Shop:
         )
 
     def _tools(self) -> list[Any]:
-        @windlass.tool
+        @windlass.tool(contract="idempotent")
         async def order(ctx: windlass.ToolContext) -> str:
             """Orders a shirt."""
             self.orders.append("begun")
@@ -75,6 +76,28 @@ async def test_a_chat_is_given_the_question_and_goes_on_with_the_answer(tmp_path
         assert shop.orders == ["begun", "L"]
 
 
+async def test_a_tool_that_was_cut_off_asks_anew_and_the_same_request_finds_its_question(tmp_path: pathlib.Path):
+    shop = Shop()
+    messages = [user("A shirt.")]
+    async with serving(tmp_path, [shop.agent], mounts=[OPENAI]) as running, client_of(running) as client:
+        asked = await said(client, list(messages))
+        response = await client.responses.create(model="teller", input="A shirt.")
+    async with serving(tmp_path, [shop.agent], mounts=[OPENAI]) as running, client_of(running) as client:
+        before = asked["tool_calls"][0]["id"]
+        while (again := await said(client, list(messages)))["tool_calls"][0]["id"] == before:
+            continue  # until the session is resumed
+        with pytest.raises(openai.ConflictError, match="send the history before it again"):
+            await said(client, [*messages, asked, result(asked, "S")])
+        assert (await said(client, [*messages, again, result(again, "L")]))["content"] == "It is ordered."
+        before = item(response, "function_call").call_id
+        while (now := item(await client.responses.retrieve(response.id), "function_call")).call_id == before:
+            continue
+        output: Any = [{"type": "function_call_output", "call_id": now.call_id, "output": "S"}]
+        done = await client.responses.create(model="teller", previous_response_id=response.id, input=output)
+        assert done.output_text == "It is ordered."
+        assert sorted(shop.orders) == ["L", "S", *["begun"] * 4]
+
+
 async def test_a_stream_of_a_chat_ends_with_the_question(tmp_path: pathlib.Path):
     shop = Shop()
     async with serving(tmp_path, [shop.agent], mounts=[OPENAI]) as running, client_of(running) as client:
@@ -110,15 +133,14 @@ async def test_a_stream_of_a_response_ends_with_the_question(tmp_path: pathlib.P
 
 async def test_a_no_behind_a_yes_is_told_what_came_first(tmp_path: pathlib.Path):
     async with serving(tmp_path, [clerk()], mounts=[OPENAI]) as running, client_of(running) as client:
-        import openai
-
         asked = await client.responses.create(model="clerk", input="Pay.")
         request = item(asked, "mcp_approval_request").id
         more: Any = {"model": "clerk", "previous_response_id": asked.id}
         paid = await client.responses.create(input=yes(request), **more)
         assert (await client.responses.create(input=yes(request), **more)).output == paid.output
+        no: Any = [{**yes(request)[0], "approve": False}]
         with pytest.raises(openai.ConflictError, match="approved"):
-            await client.responses.create(input=[{**yes(request)[0], "approve": False}], **more)
+            await client.responses.create(input=no, **more)
 
 
 async def test_a_task_needs_input_and_goes_on_with_it(tmp_path: pathlib.Path):

@@ -92,6 +92,29 @@ def test_nobody_there_ends_asked_and_an_approval_lets_it_go_on(folder: pathlib.P
     assert f"approved            {id_of(folder, 'march', 'permission')} by " in ran(folder, "logs", "march").stdout
 
 
+def test_a_tool_that_asks_while_it_runs_is_waited_for_with_a_word(folder: pathlib.Path):
+    environ = {**os.environ, "WINDLASS_STORE": "windlass.db"}
+    words = [*PROGRAM, "run", "--agent", "agents.py:tailor", "A shirt.", "--session", "march", "--quiet"]
+    with subprocess.Popen(
+        words, cwd=folder, env=environ, stdin=subprocess.DEVNULL, stdout=-1, stderr=-1, text=True
+    ) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline() == "it waits for you: windlass show march\n"
+        assert "Which size?" in ran(folder, "show", "march").stdout
+        assert ran(folder, "answer", "march", "2", "--wait", "60").returncode == 0
+        out, err = running.communicate(timeout=300)
+    assert (running.returncode, out, err) == (0, "It is ordered.\n", "")
+    assert "ordered L" in ran(folder, "logs", "march").stdout
+
+
+def test_a_tool_that_asks_while_it_runs_asks_the_person_at_the_terminal(screen: Terminal):
+    screen.start("run", "--agent", "agents.py:tailor", "A shirt.", "--session", "s")
+    screen.wait_for("Which size?")
+    screen.line("2")
+    screen.wait_for("It is ordered.")
+    assert screen.end() == 0
+
+
 def test_an_approval_for_a_pattern_lets_what_fits_pass_and_the_rest_is_asked_about(folder: pathlib.Path):
     words = ["run", "--agent", "agents.py:look", "--session", "s"]
     assert ran(folder, *words, "Read them.").returncode == 3

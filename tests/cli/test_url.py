@@ -131,7 +131,7 @@ def test_an_export_of_one_server_is_brought_back_under_another_name(say: Callabl
         (["demo"], "is done where the store is"),
         (["ps", "--store", "a.db", "--url", "http://127.0.0.1:9"], "two places"),
         (["run", "Pay.", "--model", "sonnet"], "--model is for agents of this machine"),
-        (["run", "Pay."], "--agent NAME: there are reader, clerk"),
+        (["run", "Pay."], "--agent NAME: there are reader, clerk, tailor"),
         (["run", "Pay.", "--agent", "cook"], "no agent 'cook' is served here"),
         (["show", "nobody"], "no session 'nobody'"),
         (["ps", "--url", "nowhere"], "is no address of a server"),
@@ -158,6 +158,24 @@ def test_somebody_chats_with_a_session_of_a_server(served: Served, tmp_path: pat
         terminal.wait_for("it waits for your answer")
         terminal.line("y")
         terminal.wait_for("It is paid.")
+        terminal.key("C-d")
+        assert terminal.end() == 0
+
+
+def test_what_a_tool_asks_while_it_runs_on_a_server_is_put_before_the_person(served: Served, tmp_path: pathlib.Path):
+    environ = {"WINDLASS_URL": served.url, "WINDLASS_TOKEN": served.token}
+    with Terminal(tmp_path, columns=100) as terminal:
+        terminal.start("run", "--agent", "tailor", "--session", "shirt", "A shirt.", environ=environ)
+        terminal.wait_for("Which size?")
+        terminal.line("2")
+        terminal.wait_for("It is ordered.")
+        assert terminal.end() == 0
+        terminal.start("chat", "--agent", "tailor", "--session", "more", "--no-history", environ=environ)
+        terminal.wait_for("Ctrl-D leaves")
+        terminal.line("A shirt.")
+        terminal.wait_for("it waits for your answer")
+        terminal.line("2")
+        terminal.wait_for("It is ordered.")
         terminal.key("C-d")
         assert terminal.end() == 0
 

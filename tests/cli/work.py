@@ -39,6 +39,13 @@ async def stare() -> str:
             pass
 
 
+@windlass.tool
+async def order(ctx: windlass.ToolContext) -> str:
+    "Order a shirt, of a size that is asked for."
+    size = (await ctx.ask("Which size?", options=["S", "L"])).body.answers[0]
+    return f"ordered {size.text or size.selected[0]}"
+
+
 def model(*turns):
     return ScriptedModel(by_history(list(turns)))
 
@@ -57,6 +64,7 @@ look = windlass.Agent(
     policy=windlass.Policy(rules=(windlass.ask("read"),)),
 )
 poll = windlass.Agent("poll", model=model([QUESTION], "So be it."), tools=["ask_user"])
+tailor = windlass.Agent("tailor", model=model(call("order"), "It is ordered."), tools=[order])
 banker = windlass.Agent("banker", model=model([call("wire", account="A-1")], "Noted."), tools=[wire])
 slow = windlass.Agent("slow", model=model([hang()], "Never."))
 deaf = windlass.Agent("deaf", model=model([call("stare")], "Ah."), tools=[stare])

@@ -111,6 +111,24 @@ async def test_a_server_that_comes_back_with_other_tools_is_not_called(strange: 
     await connection.close()
 
 
+async def test_a_list_of_a_shape_that_nobody_asked_for_is_the_reason_and_not_how_the_server_was_ended_then(
+    strange: Strange,
+) -> None:
+    strange.tell("tools.json", json.dumps([{"name": "echo", "inputSchema": {"type": "nonsense", "properties": 7}}]))
+    connection = Connection(strange.server())
+    with pytest.raises(NotConnected, match=r"inputSchema"):
+        await connection.connect()
+    await connection.close()
+
+
+async def test_a_tool_is_left_out_for_the_length_of_its_name(strange: Strange) -> None:
+    strange.tell("more.json", json.dumps([{"name": "a" * 201, "inputSchema": {"type": "object"}}]))
+    connection = Connection(strange.server())
+    listing = await connection.connect()
+    assert listing.left_out == ("a" * 200 + "…: a name of more than 200 characters",)
+    await connection.close()
+
+
 async def test_a_server_that_does_not_come_up_says_why(strange: Strange) -> None:
     strange.tell("broken")
     connection = Connection(strange.server())

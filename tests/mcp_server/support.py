@@ -35,7 +35,8 @@ def pay(amount: int) -> str:
 
 
 def office(folder: pathlib.Path) -> tuple[windlass.Agent, ...]:
-    """An agent that asks before it pays, one that takes as long as it is told to, and one that asks a question."""
+    """An agent that asks before it pays, one that takes as long as it is told to, one that asks a question, one that
+    plans, and one whose tool asks while it runs."""
 
     @windlass.tool(contract="pure")
     async def look(page: int) -> str:
@@ -46,6 +47,12 @@ def office(folder: pathlib.Path) -> tuple[windlass.Agent, ...]:
         while not (folder / "go").exists():
             await asyncio.sleep(0.02)
         return f"page {page}"
+
+    @windlass.tool
+    async def order(ctx: windlass.ToolContext) -> str:
+        """Orders a shirt, of a size that it asks for."""
+        size = (await ctx.ask("Which size?", options=["S", "L"])).body.answers[0]
+        return f"ordered {size.text or size.selected[0]}"
 
     paying = ScriptedModel(by_history([call("pay", amount=3), "It is paid."]))
     asks = windlass.Policy(rules=(windlass.ask("pay"),))
@@ -58,6 +65,7 @@ def office(folder: pathlib.Path) -> tuple[windlass.Agent, ...]:
         ),
         windlass.Agent("painter", asking, tools=["ask_user"]),
         windlass.Agent("planner", planning, tools=["plan"], mode="plan"),
+        windlass.Agent("tailor", ScriptedModel(by_history([call("order"), "It is ordered."])), tools=[order]),
     )
 
 
@@ -168,7 +176,7 @@ def agents_file(folder: pathlib.Path) -> str:
     path.write_text(
         f"import pathlib, sys\nsys.path.insert(0, {str(ROOT)!r})\n"
         "from tests.mcp_server.support import office\n"
-        "clerk, reader, painter, planner = office(pathlib.Path(__file__).parent)\n"
+        "clerk, reader, painter, planner, tailor = office(pathlib.Path(__file__).parent)\n"
     )
     return str(path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -78,6 +79,24 @@ async def test_a_model_cannot_approve_what_it_asked_for(tmp_path, era):
     assert "permission.approved" not in kinds(log)
     (denial,) = [one["event"] for one in log["records"] if one["event"]["type"] == "permission.denied"]
     assert denial["actor"] == "first/model"
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_a_tool_asks_while_it_runs_is_put_before_a_person_or_told_at_once(tmp_path, era):
+    people = People(("accept", {"choice_0": "L"}))
+    async with serving(tmp_path) as served:
+        async with served.client(served.token(), era, people) as client:
+            ordered = told(await client.call_tool("agent_tailor", {"prompt": "A shirt.", "session_id": "q"}))
+            assert (ordered["status"], ordered["text"]) == ("completed", "It is ordered.")
+            assert "ordered L" in json.dumps(await read(client, "windlass://sessions/q/log"))
+        async with served.client(served.token(), era) as client:
+            wish = {"prompt": "A shirt.", "session_id": "r", "wait_s": 3_600}
+            result = await client.call_tool("agent_tailor", wish)
+            assert "It waits for a person." in str(result.content)
+            (ask,) = told(result)["asks"]
+            answer = {"session_id": "r", "request_id": ask["request_id"], "decision": "answer", "selected": ["S"]}
+            assert not (await client.call_tool("answer", answer)).is_error
+            assert told(await client.call_tool("wait", {"session_id": "r"}))["text"] == "It is ordered."
 
 
 async def test_a_plan_is_approved_by_a_person_alone(tmp_path):

@@ -36,11 +36,23 @@ def reader() -> windlass.Agent:
     return windlass.Agent("reader", model=model, tools=[look], policy=windlass.ALLOW_ALL, settings=PATIENT)
 
 
+@windlass.tool
+async def order(ctx: windlass.ToolContext) -> str:
+    """Orders a shirt, of a size that it asks for."""
+    size = (await ctx.ask("Which size?", options=["S", "L"])).body.answers[0]
+    return f"ordered {size.text or size.selected[0]}"
+
+
+def tailor() -> windlass.Agent:
+    """An agent whose tool asks while it runs."""
+    return windlass.Agent("tailor", ScriptedModel(by_history([call("order"), "It is ordered."])), tools=[order])
+
+
 async def serve(folder: pathlib.Path) -> None:
     """Serves until it is killed."""
     tokens = TokenFile(folder / "tokens.json")
     mounts = mounts_named(mount_names())
-    server = HttpServer(str(folder / "store.db"), [reader(), clerk()], tokens, limits=BUSY, mounts=mounts)
+    server = HttpServer(str(folder / "store.db"), [reader(), clerk(), tailor()], tokens, limits=BUSY, mounts=mounts)
     await server.open()
     print("up", os.getpid(), server.url, flush=True)
     await server.run()

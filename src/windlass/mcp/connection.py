@@ -205,8 +205,9 @@ class Connection:
 
     def _why_of(self, error: BaseException, over: asyncio.Event) -> str:
         """Why it could not be connected: what it answered, if that was the reason, and not how it was ended then."""
-        refused = _is_refusal(_innermost(error))
-        return self._why if over.is_set() and self._why and not refused else _told(error)
+        reason = _innermost(error)
+        answered = _is_refusal(reason) or isinstance(reason, RuntimeError | ValueError)  # or a shape nobody asked for
+        return self._why if over.is_set() and self._why and not answered else _told(error)
 
     async def _new_client(self, over: asyncio.Event) -> Any:
         from mcp_types import Implementation

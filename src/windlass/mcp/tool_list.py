@@ -15,6 +15,8 @@ from windlass.events.values.blocks import JsonObject, Value
 TOOLS_MAX = 500
 TOOL_BYTES_MAX = 64 * 1024
 """A tool that is told in more than this is left out."""
+NAME_TOLD_CHARS_MAX = 200
+"""A tool whose own name is longer is left out too."""
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
 NAME_CHARS_MAX = 64
 """What every provider takes as the name of a tool."""
@@ -86,16 +88,19 @@ def listed(server: str, tools: Iterable[Any], *, about: str = "", protocol: str 
     tools_by_name: dict[str, ListedTool] = {}
     left_out = [f"whatever follows: {cut}"] if cut else []
     for tool in tools:
-        name = str(tool.name)[:200]
+        name = str(tool.name)[:NAME_TOLD_CHARS_MAX]
         if len(tools_by_name) >= TOOLS_MAX:
             left_out.append(f"{name}: more than {TOOLS_MAX} tools")
             break
         if name in tools_by_name:
             left_out.append(f"{name}: there are two of this name")
             continue
+        if len(str(tool.name)) > len(name):
+            left_out.append(f"{name}…: a name of more than {NAME_TOLD_CHARS_MAX} characters")
+            continue
         made = _tool(tool)
         size = len(msgspec.json.encode(made))
-        if len(str(tool.name)) > len(name) or size > TOOL_BYTES_MAX:
+        if size > TOOL_BYTES_MAX:
             left_out.append(f"{name}: {size} bytes are more than the {TOOL_BYTES_MAX} allowed")
             continue
         tools_by_name[name] = made

@@ -89,7 +89,8 @@ def in_words(outcome: Outcome) -> str:
         lines.append(outcome.failure)
     lines.append(f"(session {outcome.session_id}: {outcome.status})")
     if outcome.status == "running":
-        lines.append("It goes on by itself. Call wait with this session_id to hear how it ends.")
+        how = "It waits for a person." if outcome.asks else "It goes on by itself."
+        lines.append(f"{how} Call wait with this session_id to hear how it ends.")
     for ask in outcome.asks:
         lines += ["", f"A person must answer {ask.request_id}:", ask.shown]
         if ask.answered_by:

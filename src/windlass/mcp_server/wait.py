@@ -15,6 +15,7 @@ import msgspec
 
 from windlass.events.base import name_of
 from windlass.events.live import Live, ToolProgressed
+from windlass.runtime.api.open_things import held_up
 from windlass.runtime.api.result import Result
 from windlass.runtime.api.session import Session
 from windlass.runtime.streams.subscribers import Told
@@ -67,6 +68,7 @@ class Wait:
         """What was put before the person in this call: nobody is asked the same thing twice by it."""
         self._seq = 0
         self._told_count = 0
+        self._reporting = asyncio.Lock()
 
     async def run(self, seconds: float, command_id: str = "") -> Outcome | InputRequiredResult:
         """How the session stands when its run has ended, or after that time; or what its client must ask first."""
@@ -74,7 +76,8 @@ class Wait:
         async with self._told():
             while True:
                 result = await self._ended(until - time.monotonic(), command_id)
-                asks = await self._askable() if result is not None and result.status == "asked" else {}
+                waits = result.status == "asked" if result is not None else await self._is_held()
+                asks = await self._askable() if waits else {}
                 if not asks:
                     return await outcome_of(self._session, result, self._desk.words, command_id)
                 if self._is_newer:
@@ -96,15 +99,30 @@ class Wait:
     # --- waiting ---
 
     async def _ended(self, seconds: float, command_id: str) -> Result | None:
+        """How the run ended; None if it goes on: after that time, or since a tool of it waits for a person."""
         if seconds <= 0 and (await self._session.state()).active:
             return None
+        ending = asyncio.ensure_future(self._result(command_id))
+        holding = asyncio.ensure_future(self._held())
         try:
-            async with asyncio.timeout(max(seconds, LOOK_S)):
-                result = await self._session.result(command_id or None)
-                # A command ends with the run that asked; what came of the answer is the session's newest run.
-                return await self._session.result() if command_id and result.status in HELD else result
-        except TimeoutError:
-            return None
+            await asyncio.wait((ending, holding), timeout=max(seconds, LOOK_S), return_when=asyncio.FIRST_COMPLETED)
+            return ending.result() if ending.done() else None
+        finally:
+            for task in (ending, holding):
+                task.cancel()
+            await asyncio.gather(ending, holding, return_exceptions=True)
+
+    async def _result(self, command_id: str) -> Result:
+        result = await self._session.result(command_id or None)
+        # A command ends with the run that asked; what came of the answer is the session's newest run.
+        return await self._session.result() if command_id and result.status in HELD else result
+
+    async def _held(self) -> None:
+        while not await self._is_held():
+            await asyncio.sleep(LOOK_S)
+
+    async def _is_held(self) -> bool:
+        return held_up(await self._session.state())
 
     @contextlib.asynccontextmanager
     async def _told(self) -> AsyncIterator[None]:
@@ -118,14 +136,16 @@ class Wait:
         try:
             yield
         finally:
-            task.cancel()
+            async with self._reporting:  # a record counts as told once its report has begun: none is cut off
+                task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         async for record in self._session.records(after=self._seq):
             await self._report(record)
 
     async def _tell(self) -> None:
         async for one in self._session.tail(after=self._seq):
-            await self._report(one)
+            async with self._reporting:
+                await self._report(one)
 
     async def _report(self, one: Told) -> None:
         if isinstance(one, ToolProgressed):

@@ -69,7 +69,7 @@ async def place_of(call: Call, agent: Agent, turn: Turn) -> Place:
     base = await _base(family, turn)
     if is_answer:
         if base is None:
-            raise wrong("messages", "a history from elsewhere must end with words of the user's")
+            raise _unanswerable(family, turn)
         return await _answers(call, base[0], turn)
     if base is None:
         session = await _begun(runtime, agent, name, turn)
@@ -161,6 +161,17 @@ async def _names(session: Session, digest: str) -> tuple[str, ...]:
         names.append(name)
         at += 1
     return (*names, COMMAND + digest)
+
+
+def _unanswerable(family: Sequence[Session], turn: Turn) -> Problem:
+    """Why what a history answers is not asked by any log."""
+    called = {read_open_id(str(message.get("tool_call_id"))) for _, message in turn.new if message["role"] == "tool"}
+    if {name[0] for name in called if name is not None} & {session.session_id for session in family}:
+        advice = (
+            "what this answers is not asked any more: send the history before it again, and answer what it asks now"
+        )
+        return Problem(409, "not_open", f"messages: {advice}", path="$.messages")
+    return wrong("messages", "a history from elsewhere must end with words of the user's")
 
 
 # --- begun, continued ---

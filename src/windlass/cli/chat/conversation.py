@@ -238,7 +238,8 @@ class Chat:
                 used = f"{number_words.tokens(event.usage)}, {number_words.dollars(event.cost_nanos)}"
                 self.note(f"({type(event).__name__.removeprefix('Run').lower()}; {used})")
                 self.desk.invite()
-            if isinstance(event, RunAsked) and self.agent is None:
+            inside = isinstance(event, QuestionRequested) and event.inside
+            if self.agent is None and (inside or isinstance(event, RunAsked)):
                 self.spawn(self.ask_open())  # whoever drives it there has nobody at hand
             if isinstance(event, Terminal | RunStarted | QueueChanged | PermissionRequested | QuestionRequested):
                 await self.look()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from windlass.events.base import Command
-from windlass.events.questions import AnswerReceived, QuestionRequested
+from windlass.events.questions import AnswerReceived, QuestionRequested, QuestionWithdrawn
 from windlass.events.runs import RunStarted, Terminal
 from windlass.runtime.api.open_things import seq_in
 from windlass.runtime.api.sent_command import Sent
@@ -81,8 +81,8 @@ async def rested(session: Session, after: int) -> AsyncIterator[Step]:
 async def _followed(session: Session, names: Sequence[str], send: Callable[[], Awaitable[None]]) -> AsyncIterator[Step]:
     """The steps that follow from commands of these ids, once they are sent."""
     log, key = session.runtime.host.log, session.key
-    view = ExchangeView(session.session_id, names)
     first, last = await log.taken_at(key, names[0]), await log.taken_at(key, names[-1])
+    view = ExchangeView(session.session_id, names, await _withdrawn(session, first))
     await _learn(view, session, first)
     if first is not None and last is not None:
         async for record in log.records(key, after=first - 1, until=last - 1):
@@ -104,7 +104,7 @@ async def replayed(session: Session, first: int, last: int) -> list[Step]:
     names = [event.command_id for event in begun if isinstance(event, Command)]
     if len(names) < len(begun):
         raise LookupError(f"no exchange begins at record {first}")
-    view = ExchangeView(session.session_id, list(dict.fromkeys(names)))
+    view = ExchangeView(session.session_id, list(dict.fromkeys(names)), await _withdrawn(session, first))
     await _learn(view, session, first)
     steps: list[Step] = []
     async for record in log.records(key, after=first - 1):
@@ -117,16 +117,25 @@ async def replayed(session: Session, first: int, last: int) -> list[Step]:
 async def end_of(session: Session, commands: Sequence[str]) -> Record | None:
     """The record with which the exchange of commands that were taken is over; None if it is not over yet."""
     log, key = session.runtime.host.log, session.key
-    view = ExchangeView(session.session_id, commands)
     first = await log.taken_at(key, commands[0])
     if first is None:
         return None
+    view = ExchangeView(session.session_id, commands, await _withdrawn(session, first))
     await _learn(view, session, first)
     async for record in log.records(key, after=first - 1):
         view.feed(record)
         if view.ended:
             return record
     return None
+
+
+async def _withdrawn(session: Session, first: int | None) -> set[str]:
+    """The questions that were withdrawn since this record. Those of a tool that was cut off are asked anew, under other
+    names, if it runs again: whoever asks what became of the exchange is told of those."""
+    if first is None:
+        return set()
+    records = session.runtime.host.log.records(session.key, after=first)
+    return {one.event.question_id async for one in records if isinstance(one.event, QuestionWithdrawn)}
 
 
 async def _learn(view: ExchangeView, session: Session, first: int | None) -> None:

@@ -7,7 +7,7 @@ Live events only bring text earlier. Whoever misses some is told the rest of a t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from windlass.events.base import Command, Event
 from windlass.events.commands import CommandCompleted, CommandRefused
@@ -67,10 +67,11 @@ RESULTS = (ToolFinished, ResultReceived, ChildFinished)
 class ExchangeView:
     """Folds what is told of a session into the steps of one exchange."""
 
-    def __init__(self, session_id: str, commands: Sequence[str]) -> None:
+    def __init__(self, session_id: str, commands: Sequence[str], withdrawn: Container[str] = ()) -> None:
         """`commands` are the ids of the commands that it begins with, in their order; it ends with the last. Without
-        any it is all that is told, and never ends."""
+        any it is all that is told, and never ends. Questions that are known to be `withdrawn` are not told of."""
         self._session_id = session_id
+        self._withdrawn = withdrawn
         self._missing = set(commands)
         self._last = commands[-1] if commands else ""
         self._first = 0
@@ -168,6 +169,8 @@ class ExchangeView:
     # --- records ---
 
     def _of(self, record: Record, event: Event) -> Iterator[Step]:
+        if isinstance(event, QuestionRequested) and event.question_id in self._withdrawn:
+            return
         self._running.feed(event)
         if isinstance(event, Command):
             yield from self._taken(record, event)

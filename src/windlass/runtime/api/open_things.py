@@ -25,6 +25,8 @@ SHOWN_MAX = 10
 SECOND_MS = 1_000
 CALL_MOVED = (ToolRequested, ToolStarted, ToolDelegated, ToolSuspended, ToolOutcomeUnknown, ToolTimedOut)
 """From when on a call is what it is now, whichever came last."""
+UNDER_WAY = ("requested", "prepared", "started", "child")
+"""How a call stands that is judged or runs: it waits for nobody."""
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +68,12 @@ def seq_in(name: str) -> int | None:
 
 def _lasting(ms: int) -> str:
     return f"{ms} ms" if ms < SECOND_MS else f"{ms / SECOND_MS:.1f} s"
+
+
+def held_up(state: State) -> bool:
+    """Whether a run goes on, and nothing of it moves before somebody answers what a running tool asks."""
+    asking = {ask.call_id for ask in state.asks.open.values() if ask.inside}
+    return bool(asking) and all(call.call_id in asking for call in state.open_calls() if call.status in UNDER_WAY)
 
 
 def begun(state: State) -> int:

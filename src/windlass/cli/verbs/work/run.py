@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ The session is kept in the store, so that it can be looked at, resumed and forke
 until they say otherwise: only --agent and --tool FILE.py:NAME, which bring code, are given again. Text goes to
 standard output, everything else to standard error.
 What needs a person is asked about on the terminal; if nobody is there the run ends, and 'windlass approve' or
-'windlass answer' lets it go on.
+'windlass answer' lets it go on. If a tool asks while it runs, the run waits, and says so.
 exit codes: 0 completed, 1 failed, 2 wrong usage, 3 waits for a person, 4 asleep until a time, 130 interrupted,
 143 stopped by SIGTERM: what ran was brought to its end within --drain, and the rest is resumed later
 """
@@ -116,7 +116,10 @@ async def perform(args: argparse.Namespace, said: PromptBody) -> int:
                 await greeting
                 for line in attachment_lines(said.attachments):
                     narrator.note(line)
-                result = await work(session, before.state, said, narrator, asked, interruption)
+                held = (
+                    None if asked is not None and not options.url_of(args) else held_by(session, narrator, asked, args)
+                )
+                result = await work(session, before.state, said, narrator, asked, interruption, held)
                 if options.url_of(args) and asked is not None:
                     result = await asked_on(session, narrator, asked, result)
             left = await session.state()
@@ -183,6 +186,23 @@ async def greet_served(session: Session, narrator: Narrator, args: argparse.Name
     tools = ", ".join(map(spelt, state.toolset.tools)) or "none"
     about = f"agent {spelt(state.setup.agent.name)} · model {spelt(state.setup.model.name)} · tools {tools}"
     narrator.note(f"session {spelt(session.session_id)} at {spelt(options.told_place(args))} · {about}")
+
+
+def held_by(
+    session: Session, narrator: Narrator, asked: Interviewer | None, args: argparse.Namespace
+) -> Callable[[], Awaitable[None]]:
+    """What is done when a tool asks while it runs, and no approver of this process hears of it: it is put before the
+    person, if somebody is there, or said how to answer it. Until then the run waits."""
+    from windlass.cli.open_requests import answer_open
+    from windlass.cli.shell_lines import at, word
+
+    async def held() -> None:
+        if asked is None or not await answer_open(session, asked, narrator.note):
+            narrator.note(
+                f"it waits for you: windlass show {word(session.session_id)}{at(args)}", "yellow", always=True
+            )
+
+    return held
 
 
 async def asked_on(session: Session, narrator: Narrator, asked: Interviewer, result: Result | None) -> Result | None:
@@ -254,6 +274,7 @@ async def work(
     narrator: Narrator,
     asked: Interviewer | None,
     interruption: Interruption,
+    held: Callable[[], Awaitable[None]] | None = None,
 ) -> Result | None:
     """Sends the prompt and tells what follows; without one, resumes what the session is owed. What the session waits
     for is asked about, if somebody is there. Gives how it ended; None if it never ran.
@@ -264,7 +285,7 @@ async def work(
 
     before = before or await session.state()
     seen = [before.seq]
-    watching = asyncio.create_task(watch(session, narrator, seen))
+    watching = asyncio.create_task(watch(session, narrator, seen, held))
     try:
         if said.content or said.attachments:
             return await answered(
@@ -350,14 +371,19 @@ async def settle(session: Session, seen: list[int]) -> None:
             return
 
 
-async def watch(session: Session, narrator: Narrator, seen: list[int]) -> None:
+async def watch(
+    session: Session, narrator: Narrator, seen: list[int], held: Callable[[], Awaitable[None]] | None
+) -> None:
     """Tells what happens, and notes how far it has come."""
+    from windlass.events.questions import QuestionRequested
     from windlass.runtime.streams.record import Record
 
     async for told in session.tail(after=seen[0]):
         narrator.tell(told)
         if isinstance(told, Record):
             seen[0] = told.seq
+            if held is not None and isinstance(told.event, QuestionRequested) and told.event.inside:
+                await held()
 
 
 async def result_of(session: Session) -> Result | None:
