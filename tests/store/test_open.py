@@ -72,7 +72,8 @@ async def test_no_room_for_a_file_beside_the_database_is_said_so(
 
     monkeypatch.setattr("windlass.store.sqlite.connections.check_identity", no_room)
     said = await raises(StorageFull, open_store(tmp_path / "a.db"))
-    assert str(said) == "no room for the database: database or disk is full"
+    told = f"no room on the disk of {str(tmp_path / 'a.db')!r} (database or disk is full): make some, and try again"
+    assert str(said) == told
 
 
 async def test_a_newer_format_is_refused_with_the_way_out(tmp_path: pathlib.Path):

@@ -98,6 +98,12 @@ class State(msgspec.Struct, kw_only=True, gc=False):
         return type(self.phase) in ACTIVE
 
     @property
+    def unattended(self) -> bool:
+        """Whether nobody is asked: in autopilot, and in a child of a session in which nobody is."""
+        below = self.parent_id is not None and self.setup.options.unattended
+        return below or self.setup.mode == "autopilot"
+
+    @property
     def asked(self) -> tuple[Ask, ...]:
         """What people are asked here; nothing in a session that goes on elsewhere."""
         return () if isinstance(self.phase, Left) else tuple(self.asks.open.values())

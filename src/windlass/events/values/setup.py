@@ -115,6 +115,8 @@ class SessionOptions(Value, frozen=True, kw_only=True):
     """How a child session is kept apart from its parent's work; None if nobody said so."""
     specialist: Chosen | None = None
     """The specialist that was selected as its own agent; None if it is run by its agent itself."""
+    unattended: bool = False
+    """Whether nobody is asked for a child session, since its parent was in autopilot when it began."""
 
 
 class Setup(Value, frozen=True, kw_only=True):

@@ -356,7 +356,7 @@ def on_answer(state: State, fact: AnswerReceived) -> Decisions:
 
 def on_missed(state: State, fact: ApproverMissed) -> Decisions:
     """In autopilot nobody is waited for, not even for what was asked before it began."""
-    if state.setup.mode != "autopilot":
+    if not state.unattended:
         return
     for ask in [ask for ask in state.asks.open.values() if ask.missed and not ask.inside]:
         if not ask.call_id:

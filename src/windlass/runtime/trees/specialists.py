@@ -141,6 +141,7 @@ def inherited(state: State, agent: Agent, effect: StartChild, isolation: Isolati
         quarantine=effect.quarantine,
         sandbox=state.setup.options.sandbox,
         isolation=isolation if isolation != "shared" else None,
+        unattended=state.unattended,
         tools=(READ_PARENT,) if effect.context == "shared_read" else (),
     )
 

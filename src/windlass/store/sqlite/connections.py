@@ -118,7 +118,7 @@ def _made(path: pathlib.Path, vfs: str | None) -> None:
         make(path, vfs)
     except OSError as error:
         if error.errno in _FULL:
-            raise StorageFull(f"no room for the database: {error}") from error
+            raise _full(path, error) from error
         raise UsageError(_why_not(path, str(error))) from error
     except apsw.Error as error:
         raise _meaning(error, None, path) or error from error
@@ -139,7 +139,13 @@ def _meaning(error: BaseException, connection: apsw.Connection | None, path: pat
         return UsageError(_why_not(path, str(error)))
     if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError | UnicodeDecodeError):
         return Damaged(f"{str(path)!r} is damaged ({error}): put back a copy of it, or give another path")
-    return store_error(error, connection) if isinstance(error, apsw.Error) else None
+    meaning = store_error(error, connection) if isinstance(error, apsw.Error) else None
+    return _full(path, error) if isinstance(meaning, StorageFull) else meaning
+
+
+def _full(path: pathlib.Path, error: BaseException) -> StorageFull:
+    """Also to look at a store needs room: SQLite makes a file beside it."""
+    return StorageFull(f"no room on the disk of {str(path)!r} ({error}): make some, and try again")
 
 
 # --- what may lie at the path

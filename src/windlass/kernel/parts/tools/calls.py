@@ -464,7 +464,7 @@ def check_tool_asked(state: State, fact: ToolAsked) -> None:
     check_running(state, fact)
     if fact.body is None:
         raise Refused("no_content", "a question needs content")
-    if state.setup.mode == "autopilot":
+    if state.unattended:
         raise Refused("no_approver", "nobody answers questions in autopilot")
 
 

@@ -308,7 +308,7 @@ def judged(
         yield ToolAllowed(
             call_id=call.call_id, by="person", rule=call.ruled_by, joins=joins, counts=counts, access=access
         )
-    elif state.setup.mode == "autopilot":
+    elif state.unattended:
         yield calls.denied(call, "no_approver", "this needs a person's approval and nobody is asked in autopilot")
     elif verdicts.asked_enough(state) and not call.by_person:
         told = f"{ENOUGH}, {state.gate.denials} times in a row: go on without it, or end and say what you would need"

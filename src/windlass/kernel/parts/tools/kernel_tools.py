@@ -119,7 +119,7 @@ def tell_child(state: State, call: Call, args: TellChildArgs) -> Decisions:
 
 
 def ask_user(state: State, call: Call, args: AskArgs) -> Decisions:
-    if state.setup.mode == "autopilot":
+    if state.unattended:
         detail = "nobody answers questions in autopilot; decide yourself and go on"
         yield ToolDenied(call_id=call.call_id, reason="no_approver", detail=detail, tokens=24)
         return
@@ -161,6 +161,9 @@ def plan(state: State, call: Call, args: PlanArgs) -> Decisions:
     yield TaskChanged(task=msgspec.structs.replace(state.task.current, plan=text), fields=("plan",))
     if state.setup.mode != "plan" or not args.content:
         yield resolved(call, "the plan is saved")
+        return
+    if state.unattended:
+        yield resolved(call, "the plan is saved; nobody is there to approve it, so end with it as your answer")
         return
     shown = Plan(summary=args.summary, content=text, actions=args.actions, recommended=args.recommended)
     yield QuestionRequested(

@@ -254,7 +254,7 @@ def verdict_on(state: State, spec: ToolSpec, prepared: Prepared) -> tuple[Outloo
         # The kernel's own tools touch nothing but the session: only a rule may deny them, and nobody is asked.
         denied = said.action == "deny" and said.by == "rule"
         return ("denied", said.rule) if denied else ("allowed", "kernel")
-    if said.action == "ask" and state.setup.mode == "autopilot":
+    if said.action == "ask" and state.unattended:
         return "denied", "nobody is asked in autopilot"
     if said.action == "ask" and asked_enough(state):
         return "denied", "nobody is asked again in this run"

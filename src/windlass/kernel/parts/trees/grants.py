@@ -73,7 +73,7 @@ def asks(state: State, limit: BudgetStopped) -> bool:
     """Whether a child asks for more before a limit ends its run. Nobody can grant what only its run was given."""
     if state.parent_id is None or not state.setup.settings.budget_asked or state.grants.refused:
         return False
-    return state.setup.mode != "autopilot" and limit.scope == "session" and limit.limit in ASKED_FOR
+    return not state.unattended and limit.scope == "session" and limit.limit in ASKED_FOR
 
 
 def ask(state: State, limit: BudgetStopped) -> Decisions:
