@@ -3,6 +3,7 @@ single runs. None of it is stored: the log knows names and digests, and whoever 
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -114,8 +115,16 @@ class LocalCode:
 
 
 def weighed(tool: AnyTool) -> ToolSpec:
-    """A tool as the kernel knows it, with what its schema weighs in a request."""
-    return msgspec.structs.replace(tool.spec, tokens=estimate_json(msgspec.to_builtins(tool.schema)))
+    """A tool as the kernel knows it, with what its schema weighs in a request. Made once for each tool: all sessions of
+    an agent begin with the same ones."""
+    spec = _weighed.get(tool)
+    if spec is None:
+        weight = estimate_json(msgspec.to_builtins(tool.schema))
+        spec = _weighed[tool] = msgspec.structs.replace(tool.spec, tokens=weight)
+    return spec
+
+
+_weighed: weakref.WeakKeyDictionary[AnyTool, ToolSpec] = weakref.WeakKeyDictionary()
 
 
 def client_tool(spec: ToolSpec, text: ToolText, source: str) -> AnyTool:
