@@ -234,6 +234,52 @@ async def test_a_key_that_somebody_took_for_another_command_is_said_to_be(tmp_pa
         assert (await admin.asked("a"))["request_id"] == asked["request_id"]
 
 
+async def test_a_key_that_comes_again_with_something_else_is_refused_and_a_true_repeat_never_is(tmp_path):
+    def prompt(text: str, **more: object) -> dict[str, object]:
+        return {"type": "prompt.received", "body": {"content": [{"type": "text", "text": text}]}, **more}
+
+    async with serving(tmp_path, [clerk()]) as running:
+        admin = running.client()
+        await admin.begin("a")
+        place, headers = "/v1/sessions/a/commands", {"Idempotency-Key": "k"}
+        first = await admin.post(place, prompt("Pay."), "k")
+        spelt_out = {"body": prompt("Pay.")["body"], "labels": [], "type": "prompt.received"}
+        traced = headers | {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
+        for said in (
+            await admin.ask("POST", place, json=spelt_out, headers=headers),
+            await admin.ask("POST", place, json=prompt("Pay."), headers=traced),
+        ):
+            assert (said.status, said.json) == (200, first)
+        other = await admin.ask("POST", place, json=prompt("Pay more."), headers=headers)
+        assert (other.status, other.json["code"]) == (422, "key_reused")
+        assert "use another key" in other.json["detail"]
+        asked = await admin.asked("a")
+        answers, yes = f"/v1/sessions/a/requests/{asked['request_id']}", {"digest": asked["digest"]}
+        await admin.post(answers, {"decision": "approve", **yes}, "yes")
+        await admin.post(answers, {"decision": "approve", **yes}, "yes")
+        wider = {"decision": "approve", "scope": "session", **yes}
+        said = await admin.ask("POST", answers, json=wider, headers={"Idempotency-Key": "yes"})
+        assert (said.status, said.json["code"]) == (422, "key_reused")
+        refused = await admin.ask("POST", place, json={"type": "prompt.received"}, headers={"Idempotency-Key": "n"})
+        assert refused.status == 422
+        await admin.post(place, prompt("What was refused is not remembered."), "n")
+    # Nobody remembers for what: it is acknowledged, and so are true repeats, whatever came in between.
+    async with serving(tmp_path, [clerk()]) as running:
+        admin = running.client()
+        for text in ("Pay.", "Pay more.", "Pay."):
+            assert await admin.post(place, prompt(text), "k") == first
+
+
+async def test_a_key_of_a_session_that_was_removed_is_not_one_of_the_next_of_its_name(tmp_path):
+    async with serving(tmp_path, [clerk()]) as running:
+        admin = running.client()
+        for title in ("one", "two"):
+            await admin.begin("a")
+            change = {"type": "change.received", "change": {"what": "title", "title": title}}
+            await admin.post("/v1/sessions/a/commands", change, "k")
+            assert (await admin.ask("DELETE", "/v1/sessions/a")).status == 204
+
+
 async def test_a_driver_puts_no_tool_of_its_own_in_the_place_of_the_authors(tmp_path):
     async with serving(tmp_path, [clerk()]) as running:
         admin, driver = running.client(), running.client("drive", name="dan")

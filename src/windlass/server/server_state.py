@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from .access.limits import Limits
 from .access.token_file import TokenFile
+from .kept_keys import KeptKeys
 from .metrics import Metrics
 from .request_order import Turnstiles
 from .slash_desk import SlashDesk
@@ -29,6 +30,7 @@ class ServerState:
         self.metrics = Metrics()
         self.turnstiles = Turnstiles()
         self.slash_desk = SlashDesk()
+        self.kept_keys = KeptKeys()
         self.draining = False
         """Whether it takes nothing more on: asked to stop, it brings to an end what has begun."""
         self.mounts: tuple[Mount, ...] = ()

@@ -3,16 +3,18 @@ second is told what came first."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any, Literal
 
 import msgspec
 
-from windlass.events.base import Command
+from windlass.events.base import Command, tag_of
 from windlass.events.commands import PromptReceived
 from windlass.events.questions import Answer as QuestionAnswer
 from windlass.events.questions import AnswerBody, AnswerReceived
 from windlass.events.signals import SignalReceived
+from windlass.events.stored import codec
 from windlass.events.tools.permissions import PermissionApproved, PermissionDenied, Scope
 from windlass.events.tools.toolset import UnmountReceived
 from windlass.events.values.policy import WorkMode
@@ -24,9 +26,10 @@ from windlass.runtime.api.session import Session
 from windlass.server.access.roles import Role, role_for, role_in
 from windlass.server.http_answer import Answer, told
 from windlass.server.http_call import Call
+from windlass.server.kept_keys import KeyUse
 from windlass.server.problems import Problem
 from windlass.server.route import Parameter, Route
-from windlass.store.base import Key
+from windlass.store.base import INBOX_COMMANDS_MAX, Key
 
 from .slash_commands import HandledCommand, run_by_client
 
@@ -36,7 +39,7 @@ KEY_WORDS = "has up to 100 letters, digits, '_', '-' and '.'"
 KEY_HEADER = Parameter(
     name="Idempotency-Key",
     words="The id of the command. The same sent again is acknowledged again, and nothing happens; a key of another "
-    "kind of command, or of somebody else, is refused (409). New content under an old key is not looked at.",
+    "kind of command, or of somebody else, is refused (409), or one that this server knows with other content (422).",
     schema={"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,100}$"},
     place="header",
 )
@@ -92,12 +95,17 @@ async def send_command(call: Call) -> Answer:
         await call.json_bytes(), command_id=_command_id(call, session), actor=call.token.name, auth="token"
     )
     call.require(await role_needed(session, command))
-    command = _traced(command, call.headers.get(TRACE_HEADER.name, ""))
-    going = await run_by_client(call, session, command)
-    if isinstance(going, HandledCommand):
-        return told(going)
-    await Sent(session, going)
-    return await accepted(session, command.command_id, type(command), command.actor)
+    async with await _key_use(
+        call, session, command.command_id, tag_of(type(command)), codec.encode_command(command)
+    ) as use:
+        command = _traced(command, call.headers.get(TRACE_HEADER.name, ""))
+        going = await run_by_client(call, session, command)
+        if isinstance(going, HandledCommand):
+            return told(going)
+        await Sent(session, going)
+        answer = await accepted(session, command.command_id, type(command), command.actor)
+        use.kept = True
+        return answer
 
 
 async def role_needed(session: Session, command: Command) -> Role:
@@ -135,7 +143,14 @@ async def answer_request(call: Call) -> Answer:
     session = await call.session()
     given = await call.json(GivenAnswer)
     name = call.names["request_id"]
-    command_id, actor = _command_id(call, session), call.token.name
+    command_id, wish = _command_id(call, session), msgspec.json.encode((name, given))
+    async with await _key_use(call, _asker(session, name), command_id, given.decision, wish) as use:
+        answer = await _answered_request(session, name, given, command_id, call.token.name)
+        use.kept = True
+        return answer
+
+
+async def _answered_request(session: Session, name: str, given: GivenAnswer, command_id: str, actor: str) -> Answer:
     match given.decision:
         case "approve":
             if given.digest is None:
@@ -181,6 +196,25 @@ def _answered(given: GivenAnswer) -> AnswerBody:
     if given.text is None and not given.selected:
         return AnswerBody()
     return AnswerBody(answers=(QuestionAnswer(index=0, text=given.text or "", selected=given.selected),))
+
+
+async def _key_use(
+    call: Call, session: Session, command_id: str, kind: str, wish: bytes
+) -> contextlib.AbstractAsyncContextManager[KeyUse]:
+    """The use of the key that a request has, for a command of this kind that says this."""
+    if "idempotency-key" not in call.headers:
+        return contextlib.nullcontext(KeyUse())  # the id is a fresh one
+    host, key = session.runtime.host, session.key
+
+    async def is_known() -> bool:
+        if await host.log.taken_at(key, command_id) is not None:
+            return True
+        waiting = await session.runtime.store.inbox.waiting(key, limit=INBOX_COMMANDS_MAX)
+        return any(one.command_id == command_id for one in waiting)
+
+    born = await host.log.born(key)  # one of the same name may have been here before
+    place = (key.tenant, key.session, born, kind, call.token.name, command_id)
+    return call.server.kept_keys.use(place, wish, is_known)
 
 
 def _command_id(call: Call, session: Session) -> str:

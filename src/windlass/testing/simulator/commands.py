@@ -34,6 +34,8 @@ from windlass.events.values.setup import Limits, RunOptions
 from windlass.kernel.parts.asks import Ask
 from windlass.kernel.parts.trees.grants import END
 from windlass.kernel.phases import Asked
+from windlass.runtime.operate.open_requests import to_hear
+from windlass.runtime.trees.tree_rows import root_of
 from windlass.store.base import Key
 
 from .flows.graphs import INPUT, added
@@ -68,6 +70,8 @@ class Commands:
         if answer is not None:
             return answer
         standing = world.watch.logs[key].state.gate.grants
+        if world.kind == "talks" and chance.hit(0.5) and (hearing := self._hears(key)) is not None:
+            return hearing
         if standing and chance.hit(0.5):
             return ChangeReceived(
                 command_id=self.fresh_id(), change=ChangeGrants(revoke=(chance.one(sorted(standing)),))
@@ -83,6 +87,15 @@ class Commands:
         if chance.hit(0.55 - world.rates.tidies / 2):
             return self.prompt()
         return self._tidies(key) if chance.hit(world.rates.tidies) else self._rarer(key)
+
+    def _hears(self, key: Key) -> Command | None:
+        """Has a session hear one of another tree, if there is one."""
+        root = root_of(key.session)
+        others = sorted({root_of(each.session) for each in self.world.started()} - {root})
+        if not others:
+            return None
+        grant = to_hear(self.world.chance.one(others), "somebody")
+        return ChangeReceived(command_id=self.fresh_id(), change=ChangeGrants(add=(grant,)))
 
     def _of_a_flow(self, key: Key) -> Command:
         """What somebody may want of a workflow: that it goes on, and that it has more nodes."""

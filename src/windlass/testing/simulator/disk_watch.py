@@ -47,6 +47,7 @@ from .loop import Actor
 from .machines.laws import MachineLaws
 from .tools import Effects
 from .trees.laws import TreeLaws
+from .trees.talk_laws import TalkLaws
 
 if TYPE_CHECKING:
     from .world import World
@@ -148,6 +149,7 @@ class Watch:
         self.owners: dict[Key, Actor] = {}
         self.effects = Effects()
         self.trees = TreeLaws(world)
+        self.talks = TalkLaws(world)
         self.flows = FlowLaws(world)
         self.machines = MachineLaws(world)
         self.acknowledged: dict[Key, dict[str, str]] = {}
@@ -208,7 +210,7 @@ class Watch:
         check_append(session_log.state, before, append, fits=session_log.fits)
         session_log.passed.check_append(session_log.state, append)
         check_labels(session_log.state, session_log.carried)
-        for laws in (self.trees, self.flows, self.machines):
+        for laws in (self.trees, self.talks, self.flows, self.machines):
             laws.appended(session_log, append)
         if isinstance(append.events[0], SessionResumed) and session_log.state.parent_id is None:
             check_terms(session_log.state, self._world.agent_of(actor))

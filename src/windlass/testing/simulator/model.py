@@ -60,15 +60,17 @@ class SimModel:
         eager: float = 0.0,
         answers: Callable[[Chance, Request], str] | None = None,
         ways: Mapping[str, Callable[[Chance], Any]] | None = None,
+        contexts: tuple[str, ...] = (),
     ) -> None:
         """`spawns` are the specialists that it has work for it; `eager` is how many of its calls are for them.
         `answers` says what it answers with instead of words; `ways` are tools that it calls where they are offered, and
-        what they are given."""
+        what they are given; `contexts` what its specialists begin with, if it says so."""
         self._world = world
         self._spawns = spawns
         self._eager = eager
         self._answers = answers
         self._ways = ways or {}
+        self._contexts = contexts
         self._number = 0
         self._info = ModelInfo(
             name=f"sim/{name}",
@@ -178,6 +180,8 @@ class SimModel:
         chance = self._world.chance
         mode = chance.one(("foreground", "foreground", "foreground", "background", "detached"))
         args = {"agent": chance.one(self._spawns), "task": "work", "mode": mode}
+        if self._contexts:
+            args["context"] = chance.one(self._contexts)
         return args | ({"limits": {"turns": 3}} if chance.hit(0.2) else {})
 
     def _kernel_call(self) -> tuple[str, Any]:

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from .world import World
 
 SESSIONS_MAX = 5
-OPENED_MAX = {"plain": 2, "trees": 2, "grants": 2, "flows": 8, "machines": 2}
+OPENED_MAX = {"plain": 2, "trees": 2, "grants": 2, "talks": 2, "flows": 8, "machines": 2}
 """How many sessions people open in a world of each kind. A workflow runs once; then others must follow."""
+OPENS = {"talks": 0.8}
+"""How soon they open the next one, if that is not usual: whoever is to tell another tree something needs one."""
 THINK_MS = (5, 200, 1_500, 8_000)
 PATIENCE_S = (0.001, 0.01, 0.1, 1.0)
 RESENDS_MAX = 3
@@ -63,7 +65,7 @@ class People:
         keys = world.started()
         world.step(world.outside, "person")
         try:
-            if not keys or (self._sessions < OPENED_MAX[world.kind] and chance.hit(0.2)):
+            if not keys or (self._sessions < OPENED_MAX[world.kind] and chance.hit(OPENS.get(world.kind, 0.2))):
                 await self._open()
                 return
             key = chance.one(keys)
@@ -179,7 +181,7 @@ class People:
         if runner is None:
             return
         world, chance = self.world, self.world.chance
-        name = f"s{self._sessions if world.kind == 'flows' else chance.below(2)}"
+        name = f"s{self._sessions if world.kind in ('flows', 'talks') else chance.below(2)}"
         self._sessions += 1
         await runner.call(lambda: runner.begin(name))
         key = Key(world.tenant, name)

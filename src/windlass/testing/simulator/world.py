@@ -50,14 +50,15 @@ SETTLE_S_MAX = 3_600.0
 UNSETTLED_SHOWN_MAX = 12
 
 
-Kind = Literal["plain", "trees", "grants", "flows", "machines"]
-"""What the sessions of a world do: talk; have others work for them; give those more; carry out workflows; go
-through state machines."""
+Kind = Literal["plain", "trees", "grants", "talks", "flows", "machines"]
+"""What the sessions of a world do: talk to people; have others work for them; give those more; tell each other things
+and read what their parents saw; carry out workflows; go through state machines."""
 AGENTS: dict[Kind, Callable[[World], list[Agent]]] = {
     "plain": versions_of,
     "trees": lambda world: [tree_of(world)],
     "flows": lambda world: [flow_of(world).coordinator],
     "grants": lambda world: [tree_of(world, TIGHT, asks=True)],
+    "talks": lambda world: [tree_of(world, talks=True)],
     "machines": lambda world: [agent_of(world)],
 }
 

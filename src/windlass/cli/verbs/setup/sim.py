@@ -25,6 +25,7 @@ KINDS = {
     "trees": "a world whose sessions have others work for them",
     "flows": "a world whose sessions carry out workflows",
     "grants": "a world of trees whose children ask for more budget, and are given it",
+    "talks": "a world of trees whose sessions tell each other things, and read what their parents saw",
     "machines": "a world whose sessions go through state machines",
 }
 

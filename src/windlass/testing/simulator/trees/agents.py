@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,7 +14,7 @@ from windlass.testing.simulator.model import SimModel
 from windlass.testing.simulator.tools import TOOLS
 
 if TYPE_CHECKING:
-    from windlass.testing.simulator.chance import Rates
+    from windlass.testing.simulator.chance import Chance, Rates
     from windlass.testing.simulator.world import World
 
 NAMES = ("third", "second", "first")
@@ -40,19 +41,21 @@ ROOMY, TIGHT = (12, 90, 300), (10, 16, 24)
 """How many turns a tree may have: most will do, or those below soon meet their limits."""
 
 
-def tree_of(world: World, turns: tuple[int, ...] = ROOMY, *, asks: bool = False) -> Agent:
+def tree_of(world: World, turns: tuple[int, ...] = ROOMY, *, asks: bool = False, talks: bool = False) -> Agent:
     """The agent at the root. Somebody in the tree is asked about every payment; not all agents have the rule. `asks`:
-    children ask for more before they end at their limits."""
+    children ask for more before they end at their limits. `talks`: all tell each other things, and some children read
+    what their parents saw."""
     chance = world.chance
+    tools: tuple[Any, ...] = (*TOOLS, "tell") if talks else TOOLS
     below: tuple[Agent, ...] = ()
     for name in NAMES:
         below = (
             Agent(
                 name,
-                model=_model(world, below, 0.8),
+                model=_model(world, below, 0.8, talks=talks),
                 instructions="You are simulated, and work for another.",
                 description="does as it is told",
-                tools=TOOLS,
+                tools=tools,
                 policy=Policy((ASK,) if chance.hit(0.5) else ()),
                 agents=below,
                 settings=_settings(world, asks=asks),
@@ -66,9 +69,9 @@ def tree_of(world: World, turns: tuple[int, ...] = ROOMY, *, asks: bool = False)
     )
     return Agent(
         "sim",
-        model=_model(world, below, 0.5),
+        model=_model(world, below, 0.5, talks=talks),
         instructions="You are simulated.",
-        tools=TOOLS,
+        tools=tools,
         policy=Policy((ASK,)),
         agents=below,
         session_budget=budget,
@@ -76,8 +79,28 @@ def tree_of(world: World, turns: tuple[int, ...] = ROOMY, *, asks: bool = False)
     )
 
 
-def _model(world: World, below: tuple[Agent, ...], eager: float) -> SimModel:
-    return SimModel(world, WINDOW, spawns=tuple(agent.name for agent in below), eager=eager)
+def _model(world: World, below: tuple[Agent, ...], eager: float, *, talks: bool = False) -> SimModel:
+    names = tuple(agent.name for agent in below)
+    if not talks:
+        return SimModel(world, WINDOW, spawns=names, eager=eager)
+    return SimModel(world, WINDOW, spawns=names, eager=eager, contexts=CONTEXTS, ways=TALKS)
+
+
+def _tells(chance: Chance) -> dict[str, Any]:
+    """What somebody says to somebody, who may not be there."""
+    return {"to": chance.one(ADDRESSEES), "text": "word", "urgency": chance.one(("low", "normal"))}
+
+
+def _reads(chance: Chance) -> dict[str, Any]:
+    """What somebody reads of its parent."""
+    return chance.one(({}, {}, {"after": 3}, {"query": "word"}))
+
+
+TALKS: dict[str, Callable[[Chance], Any]] = {"tell": _tells, "read_parent": _reads}
+CONTEXTS = ("fresh", "shared_read", "shared_read")
+"""What a child begins with, in a world in which they read what their parents saw."""
+ADDRESSEES = ("parent", "root", *NAMES, *("s0", "s1") * 4)
+"""Whom somebody may mean: one of the own tree, or the root of another one."""
 
 
 def _settings(world: World, *, asks: bool = False) -> Settings:
