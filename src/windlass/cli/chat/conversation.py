@@ -20,6 +20,7 @@ from windlass.cli.prompt_input import attachments_of, title_of
 from windlass.cli.screen import number_words
 from windlass.cli.screen.attachments import attachment_lines
 from windlass.cli.screen.setup import files_line
+from windlass.cli.session_beginning import tell_beginning
 from windlass.cli.shell_lines import word
 from windlass.cli.terminal.history import HistoryFile, history_path
 from windlass.cli.terminal.interview import Interviewer
@@ -186,6 +187,7 @@ class Chat:
         for line in (*summary(state), files_line(await self.session.setup())):
             if line:
                 self.note(line)
+        await tell_beginning(self.session, self.desk.narrator)
         self.note(HOW)
         self.note(self.interviewer.explained)
         await self._recall(before.seq)
