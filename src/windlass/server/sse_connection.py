@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from starlette.types import Receive, Send
 
@@ -48,7 +48,7 @@ class FrameStream:
         raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
         beating = asyncio.ensure_future(self._beat(send))
-        work: list[asyncio.Future[object]] = [
+        work: list[asyncio.Future[Any]] = [
             asyncio.ensure_future(self._tell(send)),
             beating,
             asyncio.ensure_future(left(receive)),

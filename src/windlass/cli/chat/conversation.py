@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.cli import identity, options
 from windlass.cli.exits import OK
+from windlass.cli.kept_session import tell_beginning
 from windlass.cli.prompt_input import attachments_of, title_of
 from windlass.cli.screen import number_words
 from windlass.cli.screen.attachments import attachment_lines
 from windlass.cli.screen.setup import files_line
-from windlass.cli.session_beginning import tell_beginning
 from windlass.cli.shell_lines import word
 from windlass.cli.terminal.history import HistoryFile, history_path
 from windlass.cli.terminal.interview import Interviewer

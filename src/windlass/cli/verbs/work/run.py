@@ -218,9 +218,9 @@ async def asked_on(session: Session, narrator: Narrator, asked: Interviewer, res
 
 async def greet(session: Session, bound: Bound, narrator: Narrator, args: argparse.Namespace, asked: Any) -> None:
     """The setup in few lines, so that a person knows what is about to work for them; all of it with --verbose."""
+    from windlass.cli.kept_session import tell_beginning
     from windlass.cli.screen.sandbox_words import sandbox_name
     from windlass.cli.screen.setup import files_line, setup_lines
-    from windlass.cli.session_beginning import tell_beginning
     from windlass.cli.terminal.visible_text import spelt
 
     state = await session.state()
