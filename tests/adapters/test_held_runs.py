@@ -174,7 +174,7 @@ async def test_a_thread_is_interrupted_and_goes_on_with_the_answer(tmp_path: pat
         client = running.client()
         shirt = words_of("u1", "A shirt.")
         (asked,) = interrupts(await run(client, shirt))
-        assert (asked["reason"], asked["message"]) == ("input_required", "Which size?\nWhich size?")
+        assert (asked["reason"], asked["message"]) == ("input_required", "Which size?")
         assert interrupts(await run(client, shirt)) == [asked], "a run that says nothing new is told where it stands"
         answer = resume(asked["id"], {"answer": "S"})
         events = await run(client, shirt, resume=answer)

@@ -100,7 +100,7 @@ def test_a_tool_that_asks_while_it_runs_is_waited_for_with_a_word(folder: pathli
     ) as running:
         assert running.stderr is not None
         assert running.stderr.readline() == "it waits for you: windlass show march\n"
-        assert "Which size?" in ran(folder, "show", "march").stdout
+        assert ran(folder, "show", "march").stdout.count("Which size?") == 1
         assert ran(folder, "answer", "march", "2", "--wait", "60").returncode == 0
         out, err = running.communicate(timeout=300)
     assert (running.returncode, out, err) == (0, "It is ordered.\n", "")
@@ -113,6 +113,23 @@ def test_a_tool_that_asks_while_it_runs_asks_the_person_at_the_terminal(screen: 
     screen.line("2")
     screen.wait_for("It is ordered.")
     assert screen.end() == 0
+
+
+def test_a_skill_that_is_not_to_be_had_is_told_when_the_session_begins(folder: pathlib.Path):
+    broken = folder / "shelf" / "notes"
+    broken.mkdir(parents=True)
+    (broken / "SKILL.md").write_text("no frontmatter\n")
+    (folder / "reader.py").write_text(
+        "import windlass\nfrom windlass.testing.scripted import ScriptedModel\n"
+        "reader = windlass.Agent('reader', ScriptedModel(lambda request: 'Read.'), tools=['read'], skills='shelf')\n"
+    )
+    first = ran(folder, "run", "--agent", "reader.py:reader", "Read.", "--session", "s")
+    assert (first.returncode, first.stdout) == (0, "Read.\n")
+    (told,) = [line for line in first.stderr.splitlines() if line.startswith("(skill ")]
+    assert told.startswith("(skill notes: not parsed: ")
+    assert "it does not begin with frontmatter" in told
+    again = ran(folder, "run", "--agent", "reader.py:reader", "Read.", "--session", "s")
+    assert "(skill " not in again.stderr
 
 
 def test_an_approval_for_a_pattern_lets_what_fits_pass_and_the_rest_is_asked_about(folder: pathlib.Path):

@@ -101,6 +101,7 @@ def test_a_session_is_denied_forked_compared_and_told_to_stop_over_a_server(say:
     assert say("run", "--agent", "clerk", "--session", "april", "Pay.")[0] == 3
     code, out, _ = say("fork", "april", "--as", "twin", "--json")
     assert (code, json.loads(out)["session"]) == (0, "twin")
+    assert "  windlass run --session third 'what to do now'\n" in say("fork", "april", "--as", "third")[1]
     code, out, _ = say("diff", "april", "twin", "--json")
     assert (code, json.loads(out)["sessions"]) == (1, ["april", "twin"])  # the twin does not ask any more
     code, out, _ = say("deny", "april", "--feedback", "not now", "--wait", "60")

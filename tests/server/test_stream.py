@@ -259,6 +259,16 @@ async def test_a_stream_ends_when_its_token_is_taken_away(tmp_path):
             assert await stream.next() is None
 
 
+async def test_a_stream_in_which_nothing_happens_is_ended_in_order_when_its_token_is_taken_away(tmp_path):
+    async with serving(tmp_path, [clerk(ask=False)], limits=Limits(heartbeat_s=0.05)) as running:
+        admin, reader = running.client(), running.client("read", name="rae")
+        await admin.begin("a")
+        async with reader.stream("a", None) as stream:
+            assert (await stream.record())["event"]["type"] == "session.started"
+            running.server.tokens.revoke("rae")
+            assert await stream.next() is None, "it is ended, and does not break off"
+
+
 def readers() -> int:
     """How many there are in this process, whoever keeps them."""
     gc.collect()

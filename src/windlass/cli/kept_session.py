@@ -1,4 +1,5 @@
-"""A session before it is opened: the options that it was given hold until they are given otherwise."""
+"""A session before it is opened: the options that it was given hold until they are given otherwise; and what went
+wrong when it was set up."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from .agents import NAME
 from .shell_lines import file_of
 
 if TYPE_CHECKING:
+    from windlass.cli.screen.live_printer import Narrator
     from windlass.kernel.state import State
+    from windlass.runtime.api.session import Session
 
 
 class Kept(NamedTuple):
@@ -49,3 +52,15 @@ def options_at(args: argparse.Namespace, point: Point) -> SessionOptions:
         name = setup.agent.name
         raise UsageError(f"session {point.key.session!r} is one of agent {name!r}: add --agent {file_of(name)}")
     return recorded(setup.options, point.events.get(setup.seq))
+
+
+async def tell_beginning(session: Session, narrator: Narrator) -> None:
+    """Tells which skills a new session was to have and has not: nobody watched while it was set up. Of one that had a
+    run already, nothing."""
+    from windlass.events.skills import SkillFailed
+
+    if (await session.state()).run.run_id:
+        return
+    async for record in session.records():
+        if isinstance(record.event, SkillFailed):
+            narrator.tell(record)

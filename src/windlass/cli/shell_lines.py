@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import shlex
 
+from windlass.cli import options
 from windlass.cli.terminal.visible_text import spelt
 
 UNNAMED = "assistant"
@@ -31,7 +32,7 @@ def file_of(agent: str) -> str:
 
 def run_of(agent: str, session: str, args: argparse.Namespace) -> str:
     """The command that resumes a session of an agent. Its log has the options."""
-    named = "" if agent == UNNAMED or getattr(args, "url", None) else f" --agent {file_of(agent)}"
+    named = "" if agent == UNNAMED or options.url_of(args) else f" --agent {file_of(agent)}"
     return f"windlass run{named} --session {word(session)}{at(args)}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from starlette.types import Receive, Send
 
@@ -47,9 +47,10 @@ class FrameStream:
         headers = {**GUARDED, "Content-Type": MEDIA, "X-Accel-Buffering": "no", **more}
         raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
-        work = [
+        beating = asyncio.ensure_future(self._beat(send))
+        work: list[asyncio.Future[Any]] = [
             asyncio.ensure_future(self._tell(send)),
-            asyncio.ensure_future(self._beat(send)),
+            beating,
             asyncio.ensure_future(left(receive)),
             asyncio.ensure_future(self._server.stopped.wait()),
         ]
@@ -60,7 +61,7 @@ class FrameStream:
             for task in work:
                 task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
-        stalled = work[1] in done
+        stalled = beating in done and beating.exception() is None and beating.result()
         if not stalled and work[2] not in done:
             await self._end(send)
         for task in done:
@@ -95,15 +96,16 @@ class FrameStream:
         """Whether the token that the stream was opened with has been taken away or changed since."""
         return self._token not in self._server.tokens.tokens()
 
-    async def _beat(self, send: Send) -> None:
-        """Shows that the stream is alive; ends if the client takes nothing any more, or may not."""
+    async def _beat(self, send: Send) -> bool:
+        """Shows that the stream is alive; ends if the client takes nothing any more, or may not. Whether it was the
+        former."""
         limits = self._server.limits
         while True:
             await asyncio.sleep(limits.heartbeat_s)
             if self._is_revoked():
-                return
+                return False
             try:
                 async with asyncio.timeout(limits.stall_s):
                     await send({"type": "http.response.body", "body": BEAT, "more_body": True})
             except TimeoutError:
-                return
+                return True

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.cli import identity, options
 from windlass.cli.exits import OK
+from windlass.cli.kept_session import tell_beginning
 from windlass.cli.prompt_input import attachments_of, title_of
 from windlass.cli.screen import number_words
 from windlass.cli.screen.attachments import attachment_lines
@@ -186,6 +187,7 @@ class Chat:
         for line in (*summary(state), files_line(await self.session.setup())):
             if line:
                 self.note(line)
+        await tell_beginning(self.session, self.desk.narrator)
         self.note(HOW)
         self.note(self.interviewer.explained)
         await self._recall(before.seq)

@@ -23,6 +23,7 @@ from windlass.events.live import (
 )
 from windlass.events.runs import RunAsked, RunFailed, RunSlept, Terminal
 from windlass.events.sessions import AgentChanged, NoticeGiven
+from windlass.events.skills import SkillFailed
 from windlass.events.tools.calls import (
     RepeatWarned,
     ToolCancelled,
@@ -240,6 +241,7 @@ ASIDES: dict[type, Callable[[Any], str]] = {
     AgentDeselected: lambda event: f"({spelt(event.agent)} runs this session no more: its own agent does)",
     JobFinished: _job_ended,
     JobStopping: lambda event: f"(job {spelt(event.job_id)} is being ended)",
+    SkillFailed: lambda event: f"(skill {spelt(event.reference)}: {one_line(event.error, TROUBLE_CHARS_MAX)})",
     NoticeGiven: lambda event: f"({one_line(event.message, 300)})",
     StorePaused: lambda event: (
         f"(waits for room in the store, and goes on when there is: {one_line(event.message, 300)})"

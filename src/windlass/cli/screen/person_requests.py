@@ -147,7 +147,8 @@ def question_lines(event: QuestionRequested, paint: Paint) -> list[str]:
 
 def body_lines(body: QuestionBody, out: TextIO) -> list[str]:
     """What is asked, with all there is to choose from."""
-    texts = [body.message] if body.message else []
+    said_below = body.message in [question.question for question in body.questions]
+    texts = [body.message] if body.message and not said_below else []
     if body.plan is not None:
         texts.append(f"{body.plan.summary}\n\n{body.plan.content}")
         if body.plan.actions:

@@ -39,7 +39,7 @@ def words_of(ask: Ask) -> str:
     said = [body.message, *(question.question for question in body.questions)]
     if body.plan is not None:
         said += [body.plan.summary, body.plan.content]
-    return "\n".join(filter(None, said)) or "The agent asks something."
+    return "\n".join(dict.fromkeys(filter(None, said))) or "The agent asks something."
 
 
 def answer_schema(ask: Ask) -> JsonObject:

@@ -218,6 +218,7 @@ async def asked_on(session: Session, narrator: Narrator, asked: Interviewer, res
 
 async def greet(session: Session, bound: Bound, narrator: Narrator, args: argparse.Namespace, asked: Any) -> None:
     """The setup in few lines, so that a person knows what is about to work for them; all of it with --verbose."""
+    from windlass.cli.kept_session import tell_beginning
     from windlass.cli.screen.sandbox_words import sandbox_name
     from windlass.cli.screen.setup import files_line, setup_lines
     from windlass.cli.terminal.visible_text import spelt
@@ -234,6 +235,7 @@ async def greet(session: Session, bound: Bound, narrator: Narrator, args: argpar
     summary = await session.setup()
     for line in setup_lines(summary) if args.verbose else filter(None, [files_line(summary)]):
         narrator.note(line)
+    await tell_beginning(session, narrator)
     if asked is not None:
         narrator.note(asked.explained)
 
