@@ -544,3 +544,51 @@ def test_a_failure_that_is_known_is_tried_again():
     assert len(only(world.session.events(), NodeRetried)) == 1
     assert world.statuses() == {"a": "failed"}
     world.sound()
+
+
+def at_work_on(tool: str) -> tuple[World, str]:
+    """A node whose tool runs, and its call."""
+    world = World(node("a", kind="tool", tool=tool), node("b", "a", kind="reduce"))
+    (effect,) = world.effects()
+    world.compute(effect, tool)
+    (running,) = world.session.state.open_calls()
+    return world, running.call_id
+
+
+@pytest.mark.parametrize("how", ["interrupt", "cancel"])
+def test_what_a_person_says_of_a_call_that_was_stopped_is_the_output_of_its_node(how):
+    world, running = at_work_on("risky")
+    came = names(getattr(world.session, how)())
+    assert "node.stopped" not in came
+    assert "run.asked" in came
+    world.session.settle(running, "happened")
+    world.run()
+    assert world.statuses() == {"a": "done", "b": "done"}
+    assert len(only(world.session.events(), ToolStarted)) == 1
+    world.sound()
+
+
+def test_a_call_that_is_given_up_before_a_person_has_settled_it_is_not_made_again():
+    world, _ = at_work_on("risky")
+    world.session.interrupt()
+    world.session.interrupt()
+    assert world.statuses()["a"] == "failed"
+    world.sound()
+
+
+def test_what_may_be_done_once_has_failed_if_it_was_stopped_and_begins_again_only_when_somebody_says_so():
+    world, _ = at_work_on("pay")
+    assert "node.finished" in names(world.session.interrupt())
+    assert world.flow.nodes["a"].reason == "the outcome of pay is not known: it was stopped"
+    assert world.effects() == []
+    world.session.wake()
+    assert world.flow.nodes["a"].status == "computing"
+    world.sound()
+
+
+def test_what_may_be_done_again_is_stopped_and_begins_anew():
+    world, _ = at_work_on("put")
+    assert "node.stopped" in names(world.session.interrupt())
+    world.session.wake()
+    assert world.flow.nodes["a"].status == "computing"
+    world.sound()

@@ -14,6 +14,7 @@ from windlass.events.base import Event
 from windlass.events.commands import PromptReceived
 from windlass.events.errors import NotFound, Refused, UsageError
 from windlass.events.runs import RunCompleted, RunStarted
+from windlass.events.sessions import NoticeGiven
 from windlass.events.timers import TimerFired
 from windlass.events.tools.calls import ToolDenied
 from windlass.events.trees.children import ChildFinished, ChildOpened, ChildStarted
@@ -22,7 +23,7 @@ from windlass.runtime.api.approvals import together
 from windlass.store import open_store
 from windlass.store.base import Key
 from windlass.store.memory import MemoryStore
-from windlass.testing.scripted import ScriptedModel, by_history, call, fail
+from windlass.testing.scripted import ScriptedModel, by_history, call, fail, hang
 
 from .support import QUICK, JumpPorts, agent_of, events_of, only, sound, until
 
@@ -269,6 +270,29 @@ async def test_a_child_goes_on_after_its_process_is_gone(store, tmp_path):
         rows = await rt.sessions(root="s")
         assert len(rows) == 2
         assert len(only(await events_of(session), ChildFinished)) == 1
+
+
+async def test_a_parent_says_that_its_child_waits_for_an_agent_that_is_not_here(tmp_path):
+    """The code that began the child knew a specialist that this code does not know."""
+    slow = helper([hang()], name="slow")
+    before = agent_of(call("spawn", agent="slow", task="t"), agents=[slow])
+    async with windlass.open(tmp_path / "w.db", agents=[before]) as rt:
+        session = await rt.session(before, "s")
+        await session.prompt("go")
+        await until(lambda: slow.model.requests)  # type: ignore[union-attr]
+    after = agent_of("done", agents=[helper(name="other")])
+    async with windlass.open(tmp_path / "w.db", agents=[after]) as rt:
+        session = await rt.get("s")
+        async with asyncio.timeout(60):
+            async for event in session.events(after=0):
+                if isinstance(event, NoticeGiven):
+                    break
+        (notice,) = only(await events_of(session), NoticeGiven)
+        assert notice.code == "child_unbound"
+        assert "c6.0 waits for a process with its agent 'slow', which is not here" in notice.message
+        await session.interrupt()
+        assert (await session.result()).status == "interrupted"
+        await sound(session)
 
 
 async def test_a_store_that_sends_nothing_with_an_append_loses_no_message():

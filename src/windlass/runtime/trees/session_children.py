@@ -12,6 +12,7 @@ import msgspec
 from windlass.events.base import Command
 from windlass.events.commands import CommandRefused
 from windlass.events.errors import Refused, StoreError, UsageError
+from windlass.events.sessions import NoticeGiven
 from windlass.events.tools.calls import ToolCancelled, ToolDenied
 from windlass.events.trees.children import ChildBody, ChildOpened, ChildStarted
 from windlass.events.values.blocks import Text
@@ -226,6 +227,7 @@ class SessionChildren:
         head = await trees.store.log.head(key)
         if head is not None and head.seq > 0:
             await trees.opener.try_to_drive(key)
+            await self._say_if_unbound(key, effect)
             return ""
         if head is None:
             await trees.store.log.create(key)
@@ -239,6 +241,20 @@ class SessionChildren:
             if not trees.slots.closed:
                 return f"not run: {error}"
         return ""
+
+    async def _say_if_unbound(self, key: Key, effect: StartChild) -> None:
+        """A child that was begun by other code may have an agent that is not here: its parent would wait for it and
+        nobody know what for."""
+        trees, row = self._trees, await self._trees.store.index.get(key)
+        assert trees.opener is not None
+        if row is None or row.agent in trees.agents or await trees.opener.holder(key):
+            return
+        told = (
+            f"{effect.scope} waits for a process with its agent {row.agent!r}, which is not here: name it in "
+            f"agents=[...] of {self._bound.agent.name!r} or of open(), or interrupt "
+            f"{self._owner.key.session!r} to go on without it"
+        )
+        await self._owner.take(NoticeGiven(level="warning", code="child_unbound", message=told, call_id=effect.call_id))
 
     def _specialist(self, effect: StartChild) -> Agent | None:
         """The agent that a child is run by; what coordinates it, if it is a workflow that the model wrote."""

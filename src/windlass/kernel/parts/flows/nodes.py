@@ -379,11 +379,23 @@ def on_computed(state: State, fact: NodeComputed) -> Decisions:
 
 
 def stop(state: State, why: Why) -> Decisions:
-    """What is at work is stopped; it begins anew if the workflow goes on. What is done stays."""
+    """What is at work is stopped; it begins anew if the workflow goes on. What is done stays. What may be done once and
+    was running is not begun anew as if nothing had been: what a person says of it is its result, else it has failed."""
     if state.flow.graph is None or why == "superseded":
         return
     for node in [node for node in state.flow.nodes.values() if node.status in STOPPABLE]:
-        yield NodeStopped(node=node.name, reason=why)
+        once = [
+            call for call in _open_calls(state, node) if why != "not_carried_over" and dispatch.is_once(state, call)
+        ]
+        if not once:
+            yield NodeStopped(node=node.name, reason=why)
+        elif not any(dispatch.is_to_be_settled(state, call) for call in once):
+            reason = f"the outcome of {once[0].tool} is not known: it was stopped"
+            yield NodeFinished(node=node.name, status="failed", attempt=node.attempt, reason=reason)
+
+
+def _open_calls(state: State, node: Node) -> list[Call]:
+    return [state.calls.by_id[name] for name in node.open if name in state.calls.by_id]
 
 
 # --- what is open -------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from windlass.events.values.failures import failure
 from windlass.kernel.part import Decisions
 from windlass.kernel.parts import asks, runs
 from windlass.kernel.parts.flows import milestones, node_graph
-from windlass.kernel.parts.tools import open_calls
+from windlass.kernel.parts.tools import dispatch, open_calls
 
 if TYPE_CHECKING:
     from windlass.kernel.parts.flows.node_graph import Node
@@ -85,7 +85,7 @@ def end_attempt(state: State, node: Node) -> Decisions:
 def run_out(state: State, node: Node) -> Decisions:
     """The time of a node is over: what it has open is given up."""
     left = list(node.open)
-    unsure = any(open_calls.is_once(state, call) for name in left if (call := state.calls.by_id.get(name)) is not None)
+    unsure = any(dispatch.is_once(state, call) for name in left if (call := state.calls.by_id.get(name)) is not None)
     yield from not_well(state, node, TIME_OVER, unsure=unsure)
     yield from give_up(state, left)
 

@@ -69,6 +69,22 @@ def terms(call: Call, spec: ToolSpec | None) -> tuple[Contract, bool]:
     return contract, call.settle or spec.settle
 
 
+def is_once(state: State, call: Call) -> bool:
+    """Whether an open call may have done what it may do once, and nobody knows."""
+    if call.status == "unknown":
+        return True
+    contract, settle = terms(call, state.toolset.tools.get(call.tool))
+    ran = call.status == "started" or (call.status == "delegated" and settle)
+    return ran and contract == "at_most_once"
+
+
+def is_to_be_settled(state: State, call: Call) -> bool:
+    """Whether a person says what became of a call that is stopped while it runs. One that waits for their word already
+    is given up."""
+    _, settle = terms(call, state.toolset.tools.get(call.tool))
+    return settle and call.status != "unknown" and is_once(state, call)
+
+
 def cut_off(state: State, call: Call) -> bool:
     """Whether a call ran under an earlier owner, and is to run again when there is a place for it."""
     return call.status == "started" and call.epoch < state.epoch

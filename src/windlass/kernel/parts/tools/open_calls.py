@@ -102,19 +102,10 @@ def given_up(state: State, call: Call, why: Why | Literal["forced"]) -> ToolOutc
     """What becomes of an open call that is stopped. One that was running and may run once has an unknown outcome,
     however it was stopped; a fork did not run what its origin runs. Whether a client has begun a call is not known
     here: a person is asked if the tool says so, and the model is told that it may have had effects."""
-    if why != "not_carried_over" and call.status != "unknown" and is_once(state, call):
+    if why != "not_carried_over" and call.status != "unknown" and dispatch.is_once(state, call):
         _, settle = dispatch.terms(call, state.toolset.tools.get(call.tool))
         return ToolOutcomeUnknown(call_id=call.call_id, settle=settle)
     return ToolCancelled(call_id=call.call_id, reason=why, started=call.status in RAN)
-
-
-def is_once(state: State, call: Call) -> bool:
-    """Whether an open call may have done what it may do once, and nobody knows."""
-    if call.status == "unknown":
-        return True
-    contract, settle = dispatch.terms(call, state.toolset.tools.get(call.tool))
-    ran = call.status == "started" or (call.status == "delegated" and settle)
-    return ran and contract == "at_most_once"
 
 
 def unsettled(state: State) -> bool:
