@@ -57,7 +57,7 @@ class Sent:
         async with aclosing(streams.follow_together(session.key, self.command_id, self._taken)) as runs:
             async for run in runs:
                 for told in run:
-                    yield told.event if isinstance(told, Record) else told
+                    yield told.event if type(told) is Record else told
 
     def tail(self) -> AsyncIterator[Record | Live]:
         """The same as iterating it, each committed event with its place in the log."""

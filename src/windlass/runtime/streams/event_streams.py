@@ -13,6 +13,7 @@ from windlass.events.commands import CommandCompleted, CommandRefused
 from windlass.events.errors import UsageError
 from windlass.events.live import StreamTruncated
 from windlass.events.runs import Terminal
+from windlass.events.stored.registry import EVENTS
 from windlass.runtime.host.slot_table import Slots
 from windlass.store.base import Key
 
@@ -71,7 +72,7 @@ class EventStreams:
             async for run in self._merged(key, listener, after, heard=heard):
                 yield run
                 last = run[-1]
-                if isinstance(last, Record) and ends(last.event, command_id):
+                if type(last) is Record and ends(last.event, command_id):
                     return
             if not listener.lagging:
                 raise closed_meanwhile(key)
@@ -106,8 +107,14 @@ class EventStreams:
         return await listener.next_or_look(waits)
 
 
+ENDS = frozenset(kind for kind in EVENTS if issubclass(kind, (Terminal, CommandCompleted, CommandRefused)))
+"""What may end a command."""
+
+
 def ends(event: Event, command_id: str) -> bool:
     """Whether an event is the terminal of a command."""
+    if type(event) not in ENDS:  # as most are: asked for each event
+        return False
     if isinstance(event, Terminal):
         return command_id in event.commands
     return isinstance(event, CommandCompleted | CommandRefused) and event.command_id == command_id

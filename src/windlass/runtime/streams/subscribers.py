@@ -95,7 +95,7 @@ class Subscription:
             return self._first.popleft()
         records, deltas = self._shared.records, self._shared.deltas
         behind = records.count - self._record
-        if behind and self.lagging:
+        if behind and (behind > self._max or self._record < records.first):  # as `lagging` says
             return None
         if self.live and deltas.count > self._delta and deltas.items:
             oldest = max(deltas.count - self._max, deltas.first)
