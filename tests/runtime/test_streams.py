@@ -18,7 +18,7 @@ from windlass.events.runs import RunCompleted, Terminal
 from windlass.runtime.streams.cursors import CursorMismatch
 from windlass.runtime.streams.record import Record
 from windlass.runtime.streams.shared_buffer import Allowance
-from windlass.runtime.streams.subscribers import BUFFER_MAX, READ_MIN, Hub
+from windlass.runtime.streams.subscribers import BUFFER_MAX, READ_MIN, RUN_MAX, Hub
 from windlass.testing.scripted import call, fail, pause, turn
 
 from .support import agent_of, events_of, started, until
@@ -94,6 +94,18 @@ async def test_what_is_told_comes_in_its_order_to_whoever_reads_slowly():
     hub.live([delta(2)])
     hub.committed([record(3)])
     assert [reader.at_hand() for _ in range(6)] == [delta(1), record(1), record(2), delta(2), record(3), None]
+
+
+async def test_deltas_that_are_there_are_taken_together_up_to_the_next_record_and_a_few_at_a_time():
+    hub = Hub()
+    reader = hub.subscribe()
+    hub.live([delta(n) for n in range(4)])
+    hub.committed([record(1)])
+    hub.live([delta(n) for n in range(4, 4 + 2 * RUN_MAX)])
+    assert [reader.at_hand(), *reader.deltas_at_hand()] == [delta(n) for n in range(4)]
+    assert reader.deltas_at_hand() == []
+    assert [reader.at_hand(), reader.at_hand()] == [record(1), delta(4)]
+    assert reader.deltas_at_hand() == [delta(n) for n in range(5, 5 + RUN_MAX)]
 
 
 async def test_only_those_who_wait_are_woken_and_only_for_what_they_want_to_hear():
@@ -313,8 +325,9 @@ async def _read_by_steps(steps: list[tuple[str, int]], bytes_max: int) -> None:
                     assert one.seq == place[0] + 1
                     place[0] += 1
                 else:
-                    assert one == delta(place[1])
-                    place[1] += 1
+                    more = reader.deltas_at_hand() if count % 2 else []
+                    assert [one, *more] == [delta(place[1] + n) for n in range(len(more) + 1)]
+                    place[1] += len(more) + 1
         assert len(hub._subscriptions) >= 1 or allowance.used == 0
 
 

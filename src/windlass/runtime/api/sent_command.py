@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Generator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -51,8 +52,12 @@ class Sent:
         return self._events()
 
     async def _events(self) -> AsyncIterator[Event | Live]:
-        async for told in self.tail():
-            yield told.event if isinstance(told, Record) else told
+        session = self._session
+        streams = session.runtime.host.streams
+        async with aclosing(streams.follow_together(session.key, self.command_id, self._taken)) as runs:
+            async for run in runs:
+                for told in run:
+                    yield told.event if type(told) is Record else told
 
     def tail(self) -> AsyncIterator[Record | Live]:
         """The same as iterating it, each committed event with its place in the log."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import final
 
 import msgspec
 
@@ -13,6 +14,7 @@ from windlass.events.stored.codec import Appended, Unknown
 from . import cursors
 
 
+@final
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One committed event with its place in the log."""
 

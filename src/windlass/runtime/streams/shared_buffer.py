@@ -71,21 +71,27 @@ class Backlog(Generic[T]):
         """How many are kept."""
         return len(self.items)
 
-    def add(self, place: int, item: T, size: int) -> None:
-        """Keeps one more. The caller looks at the allowance afterwards."""
-        if len(self.items) >= self.size:
-            self.forget(self.first + 1)
-        self.items.append((place, item, size))
-        self.count += 1
+    def add(self, place: int, things: Sequence[T], sizes: Sequence[int]) -> None:
+        """Keeps some more, the first of which has this place. The caller looks at the allowance afterwards."""
+        self.items.extend(zip(range(place, place + len(things)), things, sizes, strict=True))
+        self.count += len(things)
+        size = sum(sizes)
         self.used += size
         self._allowance.used += size
+        if len(self.items) > self.size:
+            self.forget(self.count - self.size)
 
     def forget(self, before: int) -> None:
         """Keeps nothing any more that has a lower number."""
-        gone = 0
-        for _ in range(min(before, self.count) - self.first):
-            gone += self.items.popleft()[2]
-            self.first += 1
+        if before >= self.count:
+            gone = self.used
+            self.items.clear()
+            self.first = self.count
+        else:
+            gone = 0
+            for _ in range(before - self.first):
+                gone += self.items.popleft()[2]
+                self.first += 1
         self.used -= gone
         self._allowance.used -= gone
 
@@ -109,15 +115,14 @@ class SharedBuffer:
     def tell(self, records: list[Record], data_bytes: int) -> None:
         """Keeps records, which take so many bytes together in the log."""
         each = ITEM_BYTES + data_bytes // len(records)
-        for place, record in enumerate(records, self.place):
-            self.records.add(place, record, each)
+        self.records.add(self.place, records, [each] * len(records))
         self.place += len(records)
         self._allowance.keep_to()
 
     def stream(self, deltas: Sequence[Live]) -> None:
         """Keeps deltas."""
-        for place, delta in enumerate(deltas, self.place):
-            self.deltas.add(place, delta, ITEM_BYTES + (len(delta.text) if type(delta) is TextDelta else _chars(delta)))
+        chars = [len(delta.text) if type(delta) is TextDelta else _chars(delta) for delta in deltas]
+        self.deltas.add(self.place, deltas, [ITEM_BYTES + size for size in chars])
         self.place += len(deltas)
         if self._allowance.used > self._allowance.bytes_max:
             self._allowance.keep_to()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import islice
 
 from windlass.events.base import Event
 from windlass.events.live import Live, StreamTruncated
@@ -21,7 +22,8 @@ from .shared_buffer import Allowance, SharedBuffer
 BUFFER_MAX = 1_024
 READ_MIN = 16
 """So many things that all have read are let go together."""
-
+RUN_MAX = 32
+"""So many deltas a reader takes at once, at the most: they are its own then, however slow it is."""
 
 Told = Record | Live
 
@@ -93,7 +95,7 @@ class Subscription:
             return self._first.popleft()
         records, deltas = self._shared.records, self._shared.deltas
         behind = records.count - self._record
-        if behind and self.lagging:
+        if behind and (behind > self._max or self._record < records.first):  # as `lagging` says
             return None
         if self.live and deltas.count > self._delta and deltas.items:
             oldest = max(deltas.count - self._max, deltas.first)
@@ -108,6 +110,21 @@ class Subscription:
         record = records.items[self._record - records.first][1]
         self._record += 1
         return record
+
+    def deltas_at_hand(self) -> list[Live]:
+        """The deltas behind the one that was read last, and before the next record: a few at a time."""
+        records, deltas = self._shared.records, self._shared.deltas
+        start = self._delta - deltas.first
+        if self._first or start < 0 or self.lagging:
+            return []
+        few = islice(deltas.items, start, start + RUN_MAX)
+        if records.count > self._record:
+            next_record = records.items[self._record - records.first][0]
+            run = [delta for place, delta, _ in few if place < next_record]
+        else:
+            run = [delta for _, delta, _ in few]
+        self._delta += len(run)
+        return run
 
     def _skip_deltas(self, to: int) -> StreamTruncated:
         deltas = self._shared.deltas
