@@ -80,7 +80,8 @@ async def test_what_is_too_large_deep_or_no_message_is_refused_and_the_server_an
 async def test_a_token_has_the_tools_of_its_roles_and_no_others(tmp_path):
     async with serving(tmp_path) as served:
         reads = {"wait", "list_sessions", "read_session", "read_log"}
-        drives = {"agent_clerk", "agent_reader", "agent_painter", "agent_planner", "send", "interrupt", "cancel"}
+        agents = {"agent_clerk", "agent_reader", "agent_painter", "agent_planner", "agent_tailor"}
+        drives = agents | {"send", "interrupt", "cancel"}
         for roles, names in [
             (("read",), reads),
             (("drive",), reads | drives),
