@@ -138,7 +138,8 @@ def searched_for(row: IndexRow) -> dict[str, Any]:
 
 
 APPEND = re.compile(rb"{\"seq\":")
-SUMS = {"seq", "updated_ms", "clock_ms", "input_tokens", "output_tokens", "cost_nanos"}
+SPENT = {f"{whose}{what}" for whose in ("", "own_") for what in ("input_tokens", "output_tokens", "cost_nanos")}
+SUMS = {"seq", "updated_ms", "clock_ms", *SPENT}
 
 
 def test_row_that_is_not_told_again_is_still_true_in_every_recorded_log(monkeypatch: pytest.MonkeyPatch):
