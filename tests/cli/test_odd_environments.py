@@ -297,6 +297,7 @@ def test_a_hang_up_ends_a_chat_as_sigterm_does_and_leaves_the_terminal_as_it_was
     try:
         while b"/help lists the commands" not in said and time.monotonic() < until:
             said += _read(ours)
+        assert b"/help lists the commands" in said, said
         process.send_signal(signal.SIGHUP)
         while process.poll() is None and time.monotonic() < until:
             said += _read(ours)
