@@ -285,14 +285,18 @@ def test_a_hang_up_ends_a_chat_as_sigterm_does_and_leaves_the_terminal_as_it_was
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     environ = {**os.environ, "TERM": "xterm", "WINDLASS_STORE": "windlass.db", "WINDLASS_HISTORY": "off"}
-    process = subprocess.Popen(
-        [*PROGRAM, "chat", "--agent", "agents.py:free"],
-        cwd=folder,
-        env=environ,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
+    inherited = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under `nohup` the chat would go on, as it should
+    try:
+        process = subprocess.Popen(
+            [*PROGRAM, "chat", "--agent", "agents.py:free"],
+            cwd=folder,
+            env=environ,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        )
+    finally:
+        signal.signal(signal.SIGHUP, inherited)
     said, until = b"", time.monotonic() + PATIENCE_S
     try:
         while b"/help lists the commands" not in said and time.monotonic() < until:
