@@ -13,7 +13,6 @@ import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
-import msgspec
 import pytest
 
 import windlass
@@ -404,34 +403,6 @@ async def test_what_a_person_agrees_to_during_a_look_is_there_for_the_next_promp
         agreed.set()
         await session.prompt("go")
         assert len(strange.notes("begins")) == 1
-
-
-def test_a_look_takes_back_nothing_that_a_person_agrees_to_meanwhile(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = McpServer(name="shop", command="shop")
-    key, sight = key_of(server, "helper"), sight_of(server)
-    records = TrustRecords(str(tmp_path))
-    records.saw(server, key, sight)
-    seen = records.of(key)
-    assert seen is not None
-    person = threading.Thread(target=TrustRecords(str(tmp_path)).agree, args=(seen, "a person"))
-    read = TrustRecords.of
-
-    def slow(these: TrustRecords, key: str) -> Any:
-        before = read(these, key)
-        person.start()
-        person.join(0.2)  # as long as it may take, if nothing holds it up
-        return before
-
-    monkeypatch.setattr(TrustRecords, "of", slow)
-    other = msgspec.structs.replace(sight, about="other words")
-    records.saw(server, key, other)
-    person.join(PATIENCE_S)
-    monkeypatch.undo()
-    record = records.of(key)
-    assert record is not None
-    assert (record.trusted, record.by) == (sight, "a person")
 
 
 async def test_a_server_whose_record_cannot_be_read_is_not_seen_for_the_first_time(
